@@ -1,0 +1,145 @@
+"""`python -m benchmarks.train`: sentences per second of (a) the plain loop, (b) ours, (c) the matmul limit.
+
+All three in one run on the same sentences: 15 to 70 tokens, as long as NYT10's, vocabulary 114,042, 53 relations,
+batches of 32. (c) is what the three matrix products of the convolution alone would allow (forward, and backward
+for weights and inputs); nothing can train faster with this arithmetic on this machine. Then one federated round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from benchmarks.plain import PlainPCNN, pad, train
+from fedrel.assembly import build_model, prepare
+from fedrel.bags import Split
+from fedrel.config import Data, Experiment, Extractor, Partition, Training
+from fedrel.encoding.packed import Shard, pack
+from fedrel.federation.engines.simulator import Simulator
+from fedrel.federation.protocol import drive
+from fedrel.learning.fit import fit
+from fedrel.learning.model import WORDS
+
+VOCABULARY, RELATIONS, BATCH = 114_042, 53, 32
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--sentences", type=int, default=3_200)
+    arguments.add_argument("--repeats", type=int, default=5, help="of ours and the limit; the median counts")
+    arguments.add_argument("--skip-round", action="store_true")
+    options = arguments.parse_args()
+    shard = random_shard(options.sentences, np.random.default_rng(1))
+    plain = plain_rate(shard)
+    ours = [our_rate(shard) for _ in range(options.repeats)]
+    limit = [limit_rate(shard) for _ in range(options.repeats)]
+    ours_median, limit_median = float(np.median(ours)), float(np.median(limit))
+    report: dict[str, object] = {
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "sentences": options.sentences,
+        "tokens_per_sentence": round(float(len(shard.tokens) / len(shard)) - 1, 1),
+        "sentences_per_second": {
+            "plain": round(plain, 1),
+            "ours": round(ours_median, 1),
+            "limit": round(limit_median, 1),
+        },
+        "ours_over_plain": round(ours_median / plain, 1),
+        "ours_over_limit": round(ours_median / limit_median, 3),
+    }
+    if not options.skip_round:
+        report["round"] = federated_round()
+    print(json.dumps(report, indent=1))
+
+
+def random_shard(sentences: int, draw: np.random.Generator) -> Shard:
+    lengths = draw.integers(15, 70, sentences)
+    offsets = np.r_[0, np.cumsum(lengths)]
+    places = np.sort(np.stack([draw.permuted(np.arange(n))[:2] for n in lengths]), axis=1)  # (S, 2)
+    split = Split(
+        tokens=draw.integers(0, VOCABULARY - 2, offsets[-1]).astype(np.int32),
+        offsets=offsets,
+        spans=np.stack([places[:, 0], places[:, 0] + 1, places[:, 1], places[:, 1] + 1], axis=1).astype(np.int32),
+        labels=draw.integers(0, RELATIONS, sentences).astype(np.int32),
+        pairs=np.arange(sentences, dtype=np.int32),
+        sources=np.zeros(sentences, np.int32),
+        expressed=np.full(sentences, -1, np.int8),
+        pair_entities=np.zeros((sentences, 2), np.int32),
+    )
+    rows = np.arange(sentences)
+    return pack(split, rows, np.arange(sentences + 1), np.arange(2, VOCABULARY), reach=60)
+
+
+def plain_rate(shard: Shard) -> float:
+    data = pad(shard)
+    model = PlainPCNN(VOCABULARY, RELATIONS)
+    batches = list(torch.randperm(len(shard)).split(BATCH))[:25]
+    train(model, data, batches[:3], lr=0.1, weight_decay=1e-5)
+    return 22 * BATCH / seconds(lambda: train(model, data, batches[3:], lr=0.1, weight_decay=1e-5))
+
+
+def our_rate(shard: Shard) -> float:
+    training = Training(epochs=1, batch=BATCH, lr=0.1, weight_decay=1e-5, dropout=0.5)
+    table = torch.randn(VOCABULARY, 50) * 0.1
+    model = build_model(Extractor(), "none", RELATIONS, table, seed=1)
+    model.load(model.weights() | {WORDS: table}, shard)  # type: ignore[arg-type]
+    fit(model, shard, training, lr=0.1, seed=1, sentences=torch.arange(BATCH * 3))
+    return len(shard) / seconds(lambda: fit(model, shard, training, lr=0.1, seed=2))
+
+
+def limit_rate(shard: Shard) -> float:
+    tokens = round(len(shard.tokens) / len(shard) * BATCH)
+    rows, weights, grad = torch.randn(tokens, 180), torch.randn(180, 230), torch.randn(tokens, 230)
+    turned = weights.T.contiguous()
+
+    def step() -> None:
+        torch.mm(rows, weights)
+        torch.mm(rows.T, grad)
+        torch.mm(grad, turned)
+
+    for _ in range(10):
+        step()
+    count = 200
+    return BATCH * count / seconds(lambda: [step() for _ in range(count)])
+
+
+def federated_round() -> dict[str, float]:
+    """One round of Lazy MIL on the built-in world, 100 platforms of which 10 are active."""
+    experiment = Experiment(
+        data=Data(size=46_000),
+        partition=Partition(platforms=100),
+        method={"name": "lazy-mil", "warmup": 0},
+        training=replace(Training(), fraction=0.1),
+    )
+    setup = prepare(experiment)
+    simulator = Simulator(setup.algorithm, setup.sites)
+    state = setup.algorithm.start(setup.weights)
+    for number in range(2):  # the first round also packs the platforms' text
+        simulator.bytes_up = simulator.bytes_down = 0
+        cohort = setup.sampler.cohort(0)
+        flow = setup.algorithm.round(replace(setup.hub, round=number), state, cohort)
+        spent = seconds(lambda flow=flow, number=number: drive(flow, simulator, number))  # type: ignore[misc]
+    return {
+        "sentences": len(setup.dataset.train),
+        "platforms": 100,
+        "active": 10,
+        "seconds": round(spent, 3),
+        "bytes_up": simulator.bytes_up,
+        "bytes_down": simulator.bytes_down,
+    }
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+"""fedrel: relation extractors trained across organisations whose text stays at home."""
+
+__all__: list[str] = []

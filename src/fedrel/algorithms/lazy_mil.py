@@ -1,0 +1,76 @@
+"""Sui et al., EMNLP 2021 (Lazy MIL): platforms elect the most reliable sentence of every fact.
+
+Each platform scores its sentences with the global model and sends, per fact, its best score under a blinded
+key; the highest score of a fact wins, and its platform alone trains on that sentence in this round. Which
+sentence it was never leaves the platform.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from fedrel.algorithms.fedavg import FedAvg
+from fedrel.denoisers import best_of_group
+from fedrel.federation.codec import Record
+from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, mean, named_in, task
+from fedrel.learning.fit import fit
+from fedrel.learning.named import Named
+
+
+@dataclass(frozen=True)
+class LazyMIL(FedAvg):
+    """`na`: pairs without a fact are settled at home ("local") or elected like facts ("elected").
+    `warmup`: rounds of plain training before the first election; 0 is the paper.
+    """
+
+    na: Literal["local", "elected"] = "local"
+    warmup: int = 3
+
+    def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
+        if hub.round < self.warmup:
+            return (yield from super().round(hub, state, cohort))
+        weights = named_in(state, "weights")
+        ballots = yield broadcast("score", cohort, weights=weights)
+        wins = elect(ballots)
+        replies = yield Ask("train_elected", {platform: {"wins": wins[platform]} for platform in ballots})
+        return state | {"weights": mean(weights, replies, "weights", by="sentences")}
+
+    @task
+    def score(self, site: Site, message: Record) -> Record:
+        """Per fact: the best p(relation | sentence). The weights and the sentences wait for the result."""
+        weights = named_in(message, "weights")
+        site.model.load(weights, site.shard)
+        best, score = site.model.choose(site.shard)  # (bags,)
+        elected = (site.shard.labels[best] > 0) | (self.na == "elected")
+        site.scratch |= {"weights": weights, "best": Named(sentence=best, elected=elected)}
+        return {"ballot": Named(key=site.fact_keys()[elected], score=score[elected])}
+
+    @task
+    def train_elected(self, site: Site, message: Record) -> Record:
+        best, elected = named_in(site.scratch, "best")["sentence"], named_in(site.scratch, "best")["elected"]
+        won = ~elected  # what is not elected is settled at home
+        won[elected] = named_in(message, "wins")["won"]
+        chosen = best[won]
+        if not len(chosen):
+            return {}
+        site.scratch["selected"] = Named(sentence=chosen)
+        site.model.load(named_in(site.scratch, "weights"), site.shard)
+        fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=site.draw("train"), sentences=chosen)
+        return {
+            "weights": site.model.trained(site.shard, chosen),
+            "sentences": len(chosen),
+            "loss": fitted.loss,
+        }
+
+
+def elect(ballots: Replies) -> Mapping[str, Named]:
+    """Tells each platform which of its own entries hold the highest score of their key; ties go to the first platform."""
+    votes = {platform: named_in(reply, "ballot") for platform, reply in ballots.items()}
+    sizes = [len(vote["key"]) for vote in votes.values()]
+    key = torch.cat([vote["key"] for vote in votes.values()])  # (n,) all entries, platform after platform
+    score = torch.cat([vote["score"] for vote in votes.values()])
+    won = torch.zeros(len(key), dtype=torch.bool)
+    won[best_of_group(score, key)] = True
+    return {platform: Named(won=part) for platform, part in zip(votes, won.split(sizes), strict=True)}

@@ -1,0 +1,255 @@
+"""The columnar store of labelled sentences, and the bags that distant supervision makes of them.
+
+A data set is a folder of flat arrays, memory-mapped when read: tokens of all sentences end to end with
+offsets, head and tail spans, label, pair, source. Training bags gather the sentences of one *fact*
+(head, relation, tail); evaluation bags those of one *pair* (head, tail).
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrel.corpus import NA, Instance, Mention
+from fedrel.errors import UserError
+from fedrel.files import folder_whole, write_whole
+
+Ints = npt.NDArray[np.int64]
+SPLITS = ("train", "dev", "test")
+FORMAT = 1  # of the folder; a cache of another format is built anew
+_COLUMNS = ("tokens", "offsets", "spans", "labels", "pairs", "sources", "expressed", "pair_entities")
+
+
+@dataclass(frozen=True)
+class Split:
+    """The sentences of train, dev or test. S sentences, T tokens, P pairs."""
+
+    tokens: npt.NDArray[np.int32]  # (T,) numbers of `Dataset.words`
+    offsets: Ints  # (S+1,) sentence i is tokens[offsets[i]:offsets[i+1]]
+    spans: npt.NDArray[np.int32]  # (S, 4) head start, head end, tail start, tail end
+    labels: npt.NDArray[np.int32]  # (S,) numbers of `Dataset.relations`; 0 is NA
+    pairs: npt.NDArray[np.int32]  # (S,) rows of `pair_entities`
+    sources: npt.NDArray[np.int32]  # (S,) numbers of `Dataset.sources`
+    expressed: npt.NDArray[np.int8]  # (S,) 1 the sentence says so, 0 it does not, -1 unknown
+    pair_entities: npt.NDArray[np.int32]  # (P, 2) numbers of `Dataset.entities`
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def facts(self) -> Ints:
+        """The distinct (pair, relation) with a relation other than NA, as rows of (F, 2)."""
+        rows = np.stack([self.pairs, self.labels], axis=1)[self.labels > 0]
+        return np.unique(rows, axis=0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set on disk. A split is opened when it is first asked for, and not before."""
+
+    folder: Path
+
+    @cached_property
+    def meta(self) -> dict[str, object]:
+        loaded: dict[str, object] = json.loads((self.folder / "meta.json").read_text())
+        return loaded
+
+    @property
+    def relations(self) -> list[str]:
+        relations = self.meta["relations"]
+        assert isinstance(relations, list)
+        return relations
+
+    @cached_property
+    def words(self) -> list[str]:
+        return _read_lines(self.folder / "words.txt")
+
+    @cached_property
+    def entities(self) -> list[str]:
+        return _read_lines(self.folder / "entities.txt")
+
+    @cached_property
+    def sources(self) -> list[str]:
+        return _read_lines(self.folder / "sources.txt")
+
+    @cached_property
+    def train(self) -> Split:
+        return self._split("train")
+
+    @cached_property
+    def dev(self) -> Split:
+        return self._split("dev")
+
+    @cached_property
+    def test(self) -> Split:
+        return self._split("test")
+
+    @property
+    def notes(self) -> list[str]:
+        """What was done to the data while building it, for a person to read."""
+        notes = self.meta["notes"]
+        assert isinstance(notes, list)
+        return notes
+
+    def require_no_overlap(self, allowed: bool) -> None:
+        """Refuses a data set that tests on pairs it was trained on."""
+        overlap = self.meta["overlap"]
+        if overlap and not allowed:
+            raise UserError(
+                f"{overlap} entity pairs are in both train and test, so test scores would be too good; "
+                "remove them from one, or set data.allow_overlap = true"
+            )
+
+    def sentence(self, split: Split, row: int) -> list[str]:
+        return [self.words[i] for i in split.tokens[split.offsets[row] : split.offsets[row + 1]]]
+
+    def _split(self, name: str) -> Split:
+        columns = {c: np.load(self.folder / f"{name}.{c}.npy", mmap_mode="r") for c in _COLUMNS}
+        return Split(**columns)
+
+
+@dataclass
+class _Numbering:
+    """Strings to consecutive numbers, in order of first appearance."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers))
+
+
+@dataclass
+class _Columns:
+    """A split while it grows."""
+
+    tokens: array[int] = field(default_factory=lambda: array("i"))
+    offsets: array[int] = field(default_factory=lambda: array("q", [0]))
+    spans: array[int] = field(default_factory=lambda: array("i"))
+    labels: array[int] = field(default_factory=lambda: array("i"))
+    pairs: array[int] = field(default_factory=lambda: array("i"))
+    sources: array[int] = field(default_factory=lambda: array("i"))
+    expressed: array[int] = field(default_factory=lambda: array("b"))
+    pair_numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def save(self, folder: Path, name: str, relabel: npt.NDArray[np.int32]) -> None:
+        entities = np.array(list(self.pair_numbers), dtype=np.int32).reshape(-1, 2)
+        columns = {
+            "tokens": np.frombuffer(self.tokens, np.int32),
+            "offsets": np.frombuffer(self.offsets, np.int64),
+            "spans": np.frombuffer(self.spans, np.int32).reshape(-1, 4),
+            "labels": relabel[np.frombuffer(self.labels, np.int32)],
+            "pairs": np.frombuffer(self.pairs, np.int32),
+            "sources": np.frombuffer(self.sources, np.int32),
+            "expressed": np.frombuffer(self.expressed, np.int8),
+            "pair_entities": entities,
+        }
+        for column in _COLUMNS:
+            np.save(folder / f"{name}.{column}.npy", columns[column], allow_pickle=False)
+
+
+def build(
+    folder: Path,
+    splits: Mapping[str, Callable[[], Iterable[Instance]]],
+    *,
+    relations: Iterable[str] = (),
+    notes: Iterable[str] = (),
+) -> Dataset:
+    """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test."""
+    words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
+    columns = {name: _Columns() for name in SPLITS}
+    for name in (NA, *relations):
+        labels(name)
+    for split, instances in splits.items():
+        _fill(columns[split], instances(), words, entities, sources, labels)
+    for split in ("train", "test"):
+        if not columns[split].labels:
+            raise UserError(f"the {split} split is empty; it needs at least one sentence")
+    order = [NA, *(relations or sorted(name for name in labels.numbers if name != NA))]
+    relabel = np.zeros(len(order), dtype=np.int32)
+    relabel[[labels.numbers[name] for name in order]] = np.arange(len(order))
+    with folder_whole(folder) as new:
+        for name, filled in columns.items():
+            filled.save(new, name, relabel)
+        for name, numbering in (("words", words), ("entities", entities), ("sources", sources)):
+            (new / f"{name}.txt").write_text("\n".join(numbering.numbers), encoding="utf-8")
+        meta = {
+            "format": FORMAT,
+            "relations": order,
+            "overlap": len(columns["train"].pair_numbers.keys() & columns["test"].pair_numbers.keys()),
+            "sentences": {name: len(filled.labels) for name, filled in columns.items()},
+            "pairs": {name: len(filled.pair_numbers) for name, filled in columns.items()},
+            "notes": list(notes),
+        }
+        write_whole(new / "meta.json", json.dumps(meta, indent=1))
+    return Dataset(folder)
+
+
+def _fill(
+    columns: _Columns,
+    instances: Iterable[Instance],
+    words: _Numbering,
+    entities: _Numbering,
+    sources: _Numbering,
+    labels: _Numbering,
+) -> None:
+    for instance in instances:
+        columns.tokens.extend([words(token) for token in instance.tokens])
+        columns.offsets.append(len(columns.tokens))
+        head, tail = instance.head, instance.tail
+        columns.spans.extend((head.start, head.end, tail.start, tail.end))
+        columns.labels.append(labels(instance.relation))
+        pair = (entities(head.id), entities(tail.id))
+        columns.pairs.append(columns.pair_numbers.setdefault(pair, len(columns.pair_numbers)))
+        columns.sources.append(sources(instance.source))
+        columns.expressed.append(-1 if instance.expressed is None else int(instance.expressed))
+
+
+def _read_lines(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return text.split("\n") if text else []
+
+
+def fact_bags(split: Split, rows: Ints) -> tuple[Ints, Ints]:
+    """Rows in bag order, and where each bag starts: a bag is the rows' part of one fact (pair, label)."""
+    return _group(rows, split.pairs[rows].astype(np.int64) * 2**20 + split.labels[rows])
+
+
+def pair_bags(split: Split) -> tuple[Ints, Ints]:
+    """All rows in pair order, and where each pair starts."""
+    return _group(np.arange(len(split)), split.pairs.astype(np.int64))
+
+
+def _group(rows: Ints, keys: Ints) -> tuple[Ints, Ints]:
+    order = np.argsort(keys, kind="stable")
+    sorted_keys = keys[order]
+    starts = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]]) if len(rows) else np.zeros(0, int)
+    return rows[order], np.r_[starts, len(rows)].astype(np.int64)
+
+
+def fact_name(dataset: Dataset, split: Split, row: int) -> str:
+    """The one place where a fact's key is made: the same on every platform that holds the fact."""
+    head, tail = split.pair_entities[split.pairs[row]]
+    return "\t".join((dataset.entities[head], dataset.relations[split.labels[row]], dataset.entities[tail]))
+
+
+def iterate(dataset: Dataset, split: Split) -> Iterator[Instance]:
+    """The stored sentences as instances again."""
+    for row in range(len(split)):
+        head, tail = split.pair_entities[split.pairs[row]]
+        a, b, c, d = (int(n) for n in split.spans[row])
+        known = int(split.expressed[row])
+        yield Instance(
+            tokens=dataset.sentence(split, row),
+            head=Mention(dataset.entities[head], a, b),
+            tail=Mention(dataset.entities[tail], c, d),
+            relation=dataset.relations[split.labels[row]],
+            source=dataset.sources[split.sources[row]],
+            expressed=None if known < 0 else bool(known),
+        )

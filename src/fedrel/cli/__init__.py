@@ -1,0 +1,1 @@
+"""The `fedrel` command: one file per subcommand."""

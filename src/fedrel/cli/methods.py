@@ -1,0 +1,33 @@
+"""`fedrel methods`: what there is, each with its paper."""
+
+import json
+from dataclasses import MISSING, fields
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fedrel.algorithms import METHODS, Method
+from fedrel.cli.console import out, print_json
+
+
+def methods(json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """List the methods, their papers and their own settings."""
+    if json_:
+        described = {
+            name: {"paper": m.paper, "summary": m.summary, "settings": _settings(m)} for name, m in METHODS.items()
+        }
+        print_json(json.dumps(described, indent=1))
+        return
+    table = Table(show_lines=False)
+    for column in ("method.name", "what it does", "paper", "its settings"):
+        table.add_column(column)
+    for name, method in METHODS.items():
+        settings = ", ".join(f"{key} = {value!r}" for key, value in _settings(method).items())
+        table.add_row(f"[bold]{name}[/]", method.summary, method.paper, settings or "–")
+    out.print(table)
+    out.print("Use one with: fedrel run --set method.name=one", soft_wrap=True)
+
+
+def _settings(method: Method) -> dict[str, object]:
+    return {f.name: f.default for f in fields(method.algorithm) if f.default is not MISSING}

@@ -1,0 +1,66 @@
+"""Live progress of a run: round, loss, dev score, sentences per second, bytes, time left."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from fedrel.cli.console import duration, err, megabytes
+from fedrel.execution import Progress as RoundProgress
+
+_PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
+
+
+class RunProgress:
+    """A bar on a terminal; elsewhere a line every few seconds, and one for the last round."""
+
+    def __init__(self, name: str, rounds: int, metric: str, *, done: int = 0) -> None:
+        self.name, self.rounds, self.metric = name, rounds, metric
+        self.first = done
+        self.begin = time.monotonic()
+        self.last_line = 0.0
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.fields[name]}"),
+            TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[news]}"),
+            TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[doing]}"),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=rounds, completed=done, name=name, news="", doing="")
+
+    def __enter__(self) -> RunProgress:
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def tick(self, doing: str) -> None:
+        self.bar.update(self.task, doing=doing)
+
+    def round_done(self, progress: RoundProgress) -> None:
+        line = progress.line
+        spent = time.monotonic() - self.begin
+        left = spent / (line["round"] - self.first) * (self.rounds - line["round"])
+        loss = "–" if line["loss"] is None else f"{line['loss']:.3f}"
+        selection = line["selection"]
+        news = (
+            f"loss {loss}  dev {self.metric} {line['dev'][self.metric]:.3f} "
+            f"(best {progress.best_score:.3f}, round {progress.best_round})"
+            + (f"  selection {selection['precision']:.2f}" if selection else "")
+            + f"  {line['trained'] / max(line['seconds'], 1e-9):,.0f} sentences/s"
+            + f"  ↑{megabytes(line['bytes']['up'])} ↓{megabytes(line['bytes']['down'])}"
+            + f"  ≤{duration(left)} left"
+        )
+        self.bar.update(self.task, completed=line["round"], news=news, doing="")
+        now = time.monotonic()
+        if not err.is_terminal and (now - self.last_line >= _PLAIN_EVERY or progress.stopped or line["round"] == 1):
+            self.last_line = now
+            err.print(f"{self.name}  round {line['round']}/{self.rounds}  {news}", soft_wrap=True)

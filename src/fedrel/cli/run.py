@@ -1,0 +1,88 @@
+"""`fedrel run`: one experiment, from data to a report."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedrel import config
+from fedrel.assembly import prepare
+from fedrel.cli.console import err, megabytes, out, print_json, say
+from fedrel.cli.progress import RunProgress
+from fedrel.cli.show import result_table
+from fedrel.errors import UserError
+from fedrel.execution import Execution
+from fedrel.report.page import write_report
+
+Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value, e.g. training.lr=0.1")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
+
+
+def run(
+    experiment: Annotated[Path | None, typer.Argument(help="An experiment file; without one, the built-in demo.")] = None,
+    set_: Settings = [],  # noqa: B006 - typer copies it
+    out_: Annotated[Path | None, typer.Option("--out", help="Folder for the results.")] = None,
+    resume: Annotated[Path | None, typer.Option("--resume", help="Go on with an interrupted run.")] = None,
+    json_: AsJson = False,
+) -> None:
+    """Train one extractor and write model, metrics, ledger and report."""
+    if resume and (experiment or set_ or out_):
+        raise UserError("--resume goes on with the folder's own experiment; leave out the file, --set and --out")
+    if resume and not (resume / "experiment.toml").is_file():
+        raise UserError(f"{resume}: no run to go on with (it has no experiment.toml)")
+    settings = config.read(resume / "experiment.toml" if resume else experiment, set_)
+    folder = resume or out_ or _new_folder(experiment, str(settings.method["name"]))
+    result = execute(settings, folder, resume=resume is not None)
+    if json_:
+        print_json(json.dumps(result, indent=1))
+        return
+    out.print(result_table(result))
+    out.print(f"result  {folder / 'result.json'}\nmodel   {folder / 'model'}", soft_wrap=True)
+    out.print(f"[bold]report  {folder / 'report.html'}[/]   (open it in a browser)", soft_wrap=True)
+
+
+def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) -> dict[str, Any]:
+    """Runs to the end with progress on standard error."""
+    setup = prepare(settings, say=say)
+    sentences = len(setup.dataset.train)
+    say(
+        f"{settings.method['name']} on {sentences:,} sentences held by {len(setup.sites)} platforms, "
+        f"{len(setup.sampler.cohort(0))} a round; {len(setup.dataset.relations) - 1} relations"
+    )
+    training = settings.training
+    execution: Execution | None = None
+    try:
+        with RunProgress(str(settings.method["name"]), training.rounds, training.metric) as progress:
+            execution = Execution(setup, folder, resume=resume, tick=progress.tick)
+            progress.first = execution.standing.rounds
+            for done in execution.rounds():
+                progress.round_done(done)
+            progress.tick("testing")
+            result = execution.finish()
+            progress.tick("writing the report")
+            write_report(folder)
+    except KeyboardInterrupt:
+        _offer_resume(execution, folder)
+        raise
+    except UserError:
+        if execution is not None and execution.standing.rounds:
+            _offer_resume(execution, folder)
+        raise
+    up, down = megabytes(result["bytes"]["up"]), megabytes(result["bytes"]["down"])
+    say(f"best dev round {result['best_round']} of {result['rounds']}; {up} up, {down} down")
+    return result
+
+
+def _offer_resume(execution: Execution | None, folder: Path) -> None:
+    if execution is not None:
+        done = execution.standing.rounds
+        err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True)
+
+
+def _new_folder(experiment: Path | None, method: str) -> Path:
+    name = experiment.stem if experiment else method
+    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -1,0 +1,48 @@
+"""The original NYT10 format: head id, tail id, head name, tail name, relation, sentence, ###END###, between tabs.
+
+The sentence is already split into tokens; an entity's name is joined with underscores.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedrel.corpus import Instance, Mention
+from fedrel.corpus.lines import numbered_lines
+from fedrel.errors import UserError
+
+_END = "###END###"
+
+
+def read(path: Path) -> Iterator[Instance]:
+    for number, line in numbered_lines(path):
+        yield _instance(line, f"{path}:{number}")
+
+
+def _instance(line: str, where: str) -> Instance:
+    columns = line.split("\t")
+    if len(columns) < 6:
+        raise UserError(f"{where}: {len(columns)} columns where 6 are needed (is the file cut off?)")
+    head_id, tail_id, head_name, tail_name, relation = (column.strip() for column in columns[:5])
+    sentence = " ".join(columns[5:])
+    if _END not in sentence:
+        raise UserError(f"{where}: the sentence does not end with {_END} (is the file cut off?)")
+    tokens = sentence.replace(_END, " ").split()
+    if not (head_id and tail_id and relation):
+        raise UserError(f"{where}: an entity or the relation has no name")
+    head, tail = (_find(tokens, name, where) for name in (head_name, tail_name))
+    return Instance(tokens, Mention(head_id, *head), Mention(tail_id, *tail), relation)
+
+
+def _find(tokens: list[str], name: str, where: str) -> tuple[int, int]:
+    """The tokens that spell the name. It is one token, except where a name inside it was joined instead
+    (`los_angeles dodgers` for los_angeles_dodgers): then it is found part by part.
+    """
+    joined = name.replace(" ", "_")
+    if joined in tokens:
+        return (place := tokens.index(joined)), place + 1
+    parts = [(part, place) for place, token in enumerate(tokens) for part in token.split("_")]
+    wanted = joined.split("_")
+    for first in range(len(parts) - len(wanted) + 1):
+        if [part for part, _ in parts[first : first + len(wanted)]] == wanted:
+            return parts[first][1], parts[first + len(wanted) - 1][1] + 1
+    raise UserError(f'{where}: the entity "{name}" is not in the sentence')

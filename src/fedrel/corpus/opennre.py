@@ -1,0 +1,80 @@
+"""OpenNRE's JSON lines: {"text" or "token", "h": {"id", "name", "pos"}, "t": {…}, "relation"}.
+
+`pos` counts characters with "text" and tokens with "token". Two fields of our own are read where present:
+"source" (who wrote the sentence) and "expressed" (true or false, for synthetic data).
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fedrel.corpus import Instance, Mention
+from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.errors import UserError
+
+
+def read(path: Path) -> Iterator[Instance]:
+    for number, line in numbered_lines(path):
+        yield _instance(line, f"{path}:{number}")
+
+
+def _instance(line: str, where: str) -> Instance:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{where}: not a JSON object")
+    relation, source, expressed = row.get("relation"), row.get("source", ""), row.get("expressed")
+    if not isinstance(relation, str) or not relation:
+        raise UserError(f'{where}: "relation" is missing or no text')
+    if not isinstance(source, str) or not (expressed is None or isinstance(expressed, bool)):
+        raise UserError(f'{where}: "source" must be text and "expressed" true or false')
+    if isinstance(row.get("text"), str):
+        tokens, begins, ends = tokenize(row["text"])
+        spans = [token_span(begins, ends, *_position(row, side, where), f"{where}: {word}") for side, word in _SIDES]
+    elif isinstance(row.get("token"), list) and all(isinstance(token, str) for token in row["token"]):
+        tokens = [" ".join(token.split()) or "_" for token in row["token"]]
+        spans = [_position(row, side, where) for side, _ in _SIDES]
+        for (start, end), (_, word) in zip(spans, _SIDES, strict=True):
+            if not 0 <= start < end <= len(tokens):
+                raise UserError(f"{where}: {word} position {start}..{end} lies outside the {len(tokens)} tokens")
+    else:
+        raise UserError(f'{where}: neither "text" nor "token" holds the sentence')
+    head, tail = (Mention(_identity(row[side], where), *span) for (side, _), span in zip(_SIDES, spans, strict=True))
+    return Instance(tokens, head, tail, relation, source, expressed)
+
+
+_SIDES = (("h", "head"), ("t", "tail"))
+
+
+def _position(row: dict[str, object], side: str, where: str) -> tuple[int, int]:
+    entity = row.get(side)
+    position = entity.get("pos") if isinstance(entity, dict) else None
+    if not isinstance(position, list) or len(position) != 2 or not all(type(n) is int for n in position):
+        raise UserError(f'{where}: "{side}" needs "pos": [start, end]')
+    return position[0], position[1]
+
+
+def _identity(entity: dict[str, object], where: str) -> str:
+    identity = entity.get("id") or entity.get("name")
+    if not isinstance(identity, str) or not identity.strip():
+        raise UserError(f'{where}: an entity needs an "id" or a "name"')
+    return " ".join(identity.split())
+
+
+def lines(instances: Iterable[Instance]) -> Iterator[str]:
+    """The same format, written: tokens and token positions."""
+    for i in instances:
+        row: dict[str, object] = {
+            "token": list(i.tokens),
+            "h": {"id": i.head.id, "name": " ".join(i.tokens[i.head.start : i.head.end]), "pos": [i.head.start, i.head.end]},
+            "t": {"id": i.tail.id, "name": " ".join(i.tokens[i.tail.start : i.tail.end]), "pos": [i.tail.start, i.tail.end]},
+            "relation": i.relation,
+        }
+        if i.source:
+            row["source"] = i.source
+        if i.expressed is not None:
+            row["expressed"] = i.expressed
+        yield json.dumps(row, ensure_ascii=False) + "\n"

@@ -1,0 +1,18 @@
+"""How the sentences of a bag become one training signal and one score, inside one platform."""
+
+from fedrel.denoisers.attention import Attention
+from fedrel.denoisers.average import Average
+from fedrel.denoisers.base import Denoiser, best_of_group
+from fedrel.denoisers.none import Nothing
+from fedrel.denoisers.one import One
+from fedrel.denoisers.relation_aware import RelationAware
+
+DENOISERS: dict[str, type[Denoiser]] = {
+    "none": Nothing,
+    "one": One,
+    "ave": Average,
+    "att": Attention,
+    "att-ra": RelationAware,
+}
+
+__all__ = ["DENOISERS", "Denoiser", "best_of_group"]

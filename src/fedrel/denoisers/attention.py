@@ -1,0 +1,34 @@
+"""ATT (Lin et al., ACL 2016): a bag is the attention-weighted mean of its sentences.
+
+Sentence j scores x_j · A · q_r for the bag's relation r (A diagonal, q_r a query per relation), softmax in the bag.
+At test every relation asks its own question: its score comes from the bag vector made for it, so the scores
+of a bag do not add up to 1 and are no probabilities.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedrel.denoisers.base import Denoiser, Drop, group_softmax, group_sum
+
+
+class Attention(Denoiser):
+    def __init__(self, hidden: int, relations: int) -> None:
+        super().__init__(hidden, relations)
+        self.diagonal = nn.Parameter(torch.ones(hidden))  # A
+        self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(relations, hidden)))  # q
+
+    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        asked = (self.diagonal * self.query)[labels].index_select(0, bag)  # (S, H)
+        score = (vectors * asked).sum(1, keepdim=True)  # (S, 1)
+        weight = group_softmax(score, bag, len(labels))
+        return F.cross_entropy(classifier(drop(group_sum(weight * vectors, bag, len(labels)))), labels)
+
+    def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+        relations = len(self.query)
+        weight = group_softmax(vectors @ (self.diagonal * self.query).T, bag, bags)  # (S, R) by asking relation
+        logits = vectors @ classifier.weight.T  # (S, R) by answering class
+        # The classifier is linear: mixing logits equals classifying mixed vectors, and is far smaller.
+        mixed = group_sum((weight[:, :, None] * logits[:, None, :]).flatten(1), bag, bags)
+        answers = torch.softmax(mixed.view(bags, relations, relations) + classifier.bias, dim=2)
+        return answers.diagonal(dim1=1, dim2=2)  # (U, R)

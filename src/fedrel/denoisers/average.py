@@ -1,0 +1,20 @@
+"""AVE (Lin et al., ACL 2016): a bag is the mean of its sentences."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedrel.denoisers.base import Denoiser, Drop, group_sum
+
+
+class Average(Denoiser):
+    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        return F.cross_entropy(classifier(drop(_mean(vectors, bag, len(labels)))), labels)
+
+    def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+        return torch.softmax(classifier(_mean(vectors, bag, bags)), dim=1)
+
+
+def _mean(vectors: Tensor, bag: Tensor, bags: int) -> Tensor:
+    sizes = torch.bincount(bag, minlength=bags)[:, None].to(vectors.dtype)
+    return group_sum(vectors, bag, bags) / sizes  # (U, H)

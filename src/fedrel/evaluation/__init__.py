@@ -1,0 +1,1 @@
+"""Scores of a trained model, every one under its exact name."""

@@ -1,0 +1,30 @@
+"""How well a method selects sentences, where the truth is known. The truth is used for nothing else."""
+
+import numpy as np
+
+from fedrel.bags import Ints, Split
+
+
+def selection_quality(split: Split, selected: Ints) -> dict[str, float] | None:
+    """`selected` are training rows. Among sentences labelled with a relation: `precision`, the share of the
+    selected that express it; `recall`, the share of the expressing that are selected; `facts`, the share of
+    facts with an expressing sentence for which one was selected; `base_rate`, the precision of taking all.
+    """
+    labelled = np.asarray(split.labels) > 0
+    truth = np.asarray(split.expressed)
+    if (truth[labelled] < 0).any() or not labelled.any():
+        return None
+    chosen = np.zeros(len(split), dtype=bool)
+    chosen[selected] = True
+    right = chosen & labelled & (truth == 1)
+    expressing = labelled & (truth == 1)
+    return {
+        "precision": float(right.sum() / max((chosen & labelled).sum(), 1)),
+        "recall": float(right.sum() / max(expressing.sum(), 1)),
+        "facts": len(_facts(split, right)) / max(len(_facts(split, expressing)), 1),
+        "base_rate": float(expressing.sum() / labelled.sum()),
+    }
+
+
+def _facts(split: Split, rows: np.ndarray) -> set[tuple[int, int]]:  # type: ignore[type-arg]
+    return set(zip(split.pairs[rows].tolist(), split.labels[rows].tolist(), strict=True))

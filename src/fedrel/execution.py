@@ -1,0 +1,283 @@
+"""A run from start to finish: rounds, dev scores, early stopping, checkpoints, the final test, and the folder it leaves.
+
+Every file of the folder is a contract (see docs/files.md). The test split is opened once, at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrel import config
+from fedrel.bags import Split
+from fedrel.errors import UserError
+from fedrel.evaluation.heldout import by_relation, curve, rank
+from fedrel.evaluation.selection import selection_quality
+from fedrel.federation import checkpoint
+from fedrel.federation.codec import Record
+from fedrel.federation.engines.simulator import Simulator, Upload
+from fedrel.federation.protocol import Ask, Replies, named_in, number_in
+from fedrel.federation.run import Round, run
+from fedrel.files import write_whole
+from fedrel.learning.named import Named
+from fedrel.saved import save_model
+from fedrel.assembly import Setup
+from fedrel.showcase import examples, final_selection
+
+BEST = "best.safetensors"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One finished round, as written to metrics.jsonl."""
+
+    line: dict[str, Any]
+    best_round: int
+    best_score: float
+    stopped: bool
+
+
+@dataclass
+class _Standing:
+    """All that a resumed run must know, beside the weights."""
+
+    rounds: int = 0
+    best_round: int = 0
+    best_score: float = -1.0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+    trained: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+    participation: dict[str, int] = field(default_factory=dict)
+
+    def add(self, phase: str, seconds: float) -> None:
+        self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+
+
+class Execution:
+    """`for progress in execution.rounds(): …`, then `execution.finish()`."""
+
+    def __init__(
+        self, setup: Setup, out: Path, *, resume: bool = False, tick: Callable[[str], None] = lambda what: None
+    ) -> None:
+        self.setup = setup
+        self.out = out
+        self.tick = tick
+        self.standing = _Standing()
+        self.state: Record = setup.algorithm.start(setup.weights)
+        self._losses: list[tuple[float, float]] = []
+        self._pending: list[str] = []
+        self._simulator = Simulator(
+            setup.algorithm, setup.sites, on_upload=self._note_upload, on_answer=self._note_answer
+        )
+        if resume:
+            self._go_on()
+        else:
+            self._begin()
+
+    # -- the folder -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+            raise UserError(f"{self.out} is not empty; go on with --resume {self.out}, or choose another --out")
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_whole(self.out / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
+        write_whole(self.out / "metrics.jsonl", "")
+        write_whole(self.out / "ledger.jsonl", "")
+        self._save()
+
+    def _go_on(self) -> None:
+        if (self.out / "result.json").exists():
+            raise UserError(f"{self.out}: this run is finished; look at it with: fedrel show {self.out}")
+        saved = checkpoint.load(self.out / "checkpoint")
+        self.state = saved.state
+        self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
+        self._simulator.bytes_up = self.standing.bytes_up
+        self._simulator.bytes_down = self.standing.bytes_down
+        for name, memory in saved.memories.items():
+            self.setup.sites[name].memory = memory
+        # A round that was cut off is repeated: what it had already logged goes.
+        for name in ("metrics.jsonl", "ledger.jsonl"):
+            lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
+            write_whole(self.out / name, "".join(_up_to(lines, self.standing.rounds)))
+
+    def _save(self) -> None:
+        progress = dict(vars(self.standing))
+        saved = checkpoint.Checkpoint(self.state, self.setup.sites.memories, progress)
+        checkpoint.save(self.out / "checkpoint", saved)
+
+    # -- rounds -----------------------------------------------------------------------------------------------
+
+    def rounds(self) -> Iterator[Progress]:
+        setup, standing, training = self.setup, self.standing, self.setup.experiment.training
+        if self._stopped():
+            return
+        todo = range(standing.rounds, training.rounds)
+        for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
+            self.state = done.state
+            standing.rounds = done.number + 1
+            standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
+            yield self._close(done)
+            if self._stopped():
+                return
+
+    def _close(self, done: Round) -> Progress:
+        """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count."""
+        standing = self.standing
+        begin = time.perf_counter()
+        self.tick("dev")
+        scores = self._score(named_in(self.state, "weights"), "dev")
+        standing.add("dev", time.perf_counter() - begin)
+        metrics = rank(scores, self.setup.dataset.dev.facts).metrics()
+        score = metrics[self.setup.experiment.training.metric]
+        if score > standing.best_score:
+            standing.best_round, standing.best_score = standing.rounds, score
+            checkpoint.save_weights(self.out / "checkpoint" / BEST, named_in(self.state, "weights"))
+        sentences = sum(weight for _, weight in self._losses)
+        trained = int(sentences) * self.setup.experiment.training.epochs
+        line = {
+            "round": standing.rounds,
+            "lr": self.setup.experiment.training.lr_at(done.number),
+            "loss": sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None,
+            "dev": metrics,
+            "selection": self._selection(),
+            "cohort": done.cohort,
+            "trained": int(sentences),
+            "bytes": {
+                "up": self._simulator.bytes_up - standing.bytes_up,
+                "down": self._simulator.bytes_down - standing.bytes_down,
+            },
+            "seconds": done.seconds,
+        }
+        standing.bytes_up, standing.bytes_down = self._simulator.bytes_up, self._simulator.bytes_down
+        standing.trained += trained
+        standing.seconds += time.perf_counter() - begin + done.seconds
+        _append(self.out / "ledger.jsonl", self._pending)
+        _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
+        self._pending, self._losses = [], []
+        saving = time.perf_counter()
+        self._save()
+        standing.add("checkpoint", time.perf_counter() - saving)
+        return Progress(line, standing.best_round, standing.best_score, self._stopped())
+
+    def _stopped(self) -> bool:
+        training = self.setup.experiment.training
+        idle = self.standing.rounds - self.standing.best_round
+        return self.standing.rounds >= training.rounds or (self.standing.rounds > 0 and idle >= training.patience)
+
+    def _score(self, weights: Named, split: str) -> np.ndarray[Any, Any]:
+        shard = self.setup.dev if split == "dev" else self.setup.shard_of(self.setup.dataset.test)
+        self.setup.model.load(weights, shard)
+        return self.setup.model.score_bags(shard).numpy()
+
+    def _selection(self) -> dict[str, float] | None:
+        """What the platforms say they trained on, compared with the hidden truth of a synthetic world."""
+        parts = []
+        for name in self._simulator.active:
+            site = self.setup.sites[name]
+            if "selected" in site.scratch:
+                parts.append(site.shard.rows[named_in(site.scratch, "selected")["sentence"]])
+        return selection_quality(self.setup.dataset.train, np.concatenate(parts)) if parts else None
+
+    def _exchange(self, ask: Ask) -> Replies:
+        replies = self._simulator(ask)
+        for reply in replies.values():
+            if "loss" in reply:
+                self._losses.append((number_in(reply, "loss"), number_in(reply, "sentences")))
+        return replies
+
+    def _note_answer(self, ask: Ask, platform: str, seconds: float) -> None:
+        self.standing.add(ask.task, seconds)
+        self.tick(f"{ask.task} {platform}")
+
+    def _note_upload(self, upload: Upload) -> None:
+        for entry in upload.fields:
+            line = {
+                "round": upload.round + 1,
+                "platform": upload.platform,
+                "task": upload.task,
+                "field": entry.name,
+                "shape": list(entry.shape),
+                "bytes": entry.bytes,
+            }
+            self._pending.append(json.dumps(line) + "\n")
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def finish(self) -> dict[str, Any]:
+        """Tests the weights of the best dev round, once, and writes model, details and result."""
+        setup, standing = self.setup, self.standing
+        begin = time.perf_counter()
+        self.tick("test")
+        best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
+        test: Split = setup.dataset.test
+        scores = self._score(best, "test")
+        ranking = rank(scores, test.facts)
+        standing.add("test", time.perf_counter() - begin)
+        lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
+        best_line = lines[standing.best_round - 1]
+        chosen = final_selection(setup, best)
+        selection = best_line["selection"]
+        if selection is None and chosen is not None and setup.model.denoiser.chooses:
+            selection = selection_quality(setup.dataset.train, chosen)
+        save_model(self.out / "model", setup, best)
+        details = {
+            "pr": curve(ranking),
+            "relations": by_relation(scores, test.facts, setup.dataset.relations),
+            "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
+            "held": {name: len(rows) for name, rows in setup.sites.rows.items()},
+            "examples": [] if chosen is None else examples(setup, best, chosen),
+            "data": setup.dataset.meta,
+        }
+        write_whole(self.out / "details.json", json.dumps(details))
+        standing.seconds += time.perf_counter() - begin
+        result = {
+            "method": setup.experiment.method["name"],
+            "seed": setup.experiment.seed,
+            "rounds": standing.rounds,
+            "best_round": standing.best_round,
+            "dev": best_line["dev"],
+            "test": ranking.metrics(),
+            "selection": selection,
+            "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
+            "seconds": {"total": standing.seconds, "by_phase": standing.phases},
+            "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
+            "version": installed_version(),
+        }
+        write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        return result
+
+
+def installed_version() -> str:
+    try:
+        return version("fedrel")
+    except PackageNotFoundError:  # used from a checkout that is not installed
+        return "unknown"
+
+
+def _training_seconds(phases: dict[str, float]) -> float:
+    return sum(seconds for phase, seconds in phases.items() if phase.startswith("train"))
+
+
+def _append(path: Path, lines: list[str]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def _up_to(lines: list[str], rounds: int) -> Iterator[str]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:  # the last line, cut off
+            return
+        if row["round"] <= rounds:
+            yield line

@@ -1,0 +1,116 @@
+"""What CNN and PCNN share: word and position vectors, a convolution over packed sentences, max-pooling by piece."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedrel.encoding.packed import Batch
+from fedrel.extractors.words import WordTable
+
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class Encoder(nn.Module):
+    """encode(batch) -> (S, hidden)."""
+
+    hidden: int
+    words: WordTable
+
+    def encode(self, batch: Batch) -> Tensor:
+        raise AssertionError("every encoder has its own")
+
+
+class Convolution(Encoder):
+    """Words ⊕ distance to head ⊕ distance to tail → convolution → maximum of each piece → activation."""
+
+    pieces: int
+
+    def __init__(
+        self,
+        *,
+        word_dim: int = 50,
+        position_dim: int = 5,
+        filters: int = 230,
+        window: int = 3,
+        reach: int = 60,
+        activation: str = "tanh",
+        trainable_words: bool = True,
+    ) -> None:
+        super().__init__()
+        width = word_dim + 2 * position_dim
+        self.window = window
+        self.filters = filters
+        self.hidden = self.pieces * filters
+        self.activation = ACTIVATIONS[activation]
+        self.words = WordTable(word_dim, trainable=trainable_words)
+        self.head_position = nn.Parameter(torch.randn(2 * reach + 2, position_dim) * 0.1)
+        self.tail_position = nn.Parameter(torch.randn(2 * reach + 2, position_dim) * 0.1)
+        self.convolution = nn.Linear(window * width, filters)
+        nn.init.xavier_uniform_(self.convolution.weight)
+        nn.init.zeros_(self.convolution.bias)
+        with torch.no_grad():
+            self.head_position[0] = 0
+            self.tail_position[0] = 0
+
+    def encode(self, batch: Batch) -> Tensor:
+        head = F.embedding(batch.head_distance, self.head_position, padding_idx=0)
+        tail = F.embedding(batch.tail_distance, self.tail_position, padding_idx=0)
+        rows = torch.cat([self.words(batch.tokens), head, tail], dim=1)  # (T, D)
+        features = self.convolution(_Windows.apply(rows, self.window))  # (T, filters)
+        lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
+        piece = torch.repeat_interleave(lengths.reshape(-1), output_size=len(rows))  # (T,)
+        pooled = _PieceMax.apply(features, piece, lengths.numel())  # (S·(pieces+1), filters)
+        pooled = pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
+        return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
+
+    def piece_lengths(self, batch: Batch) -> Tensor:
+        raise AssertionError("every convolution has its own")
+
+
+class _Windows(torch.autograd.Function):
+    """(T, D) → (T, window·D): every row beside its neighbours, zero beyond both ends."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, window: int) -> Tensor:
+        count, width = rows.shape
+        ctx.window = window
+        padded = rows.new_zeros(count + window - 1, width)
+        padded[window // 2 : window // 2 + count] = rows
+        # Rows lie end to end, so a window is one stretch of memory: no shifting, one copy.
+        return padded.as_strided((count, window * width), (width, 1)).contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        count, width, window = len(grad), grad.shape[1] // ctx.window, ctx.window
+        padded = grad.new_zeros(count + window - 1, width)
+        for place in range(window):
+            padded[place : place + count] += grad[:, place * width : (place + 1) * width]
+        return padded[window // 2 : window // 2 + count], None
+
+
+class _PieceMax(torch.autograd.Function):
+    """(T, H) and the piece of every row → (pieces, H) maxima; an empty piece gives 0.
+
+    Written out because the general scatter's backward costs thirty times its forward: here the gradient
+    goes to the row that holds the maximum, shared evenly where several do.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, piece: Tensor, pieces: int) -> Tensor:
+        index = piece[:, None].expand_as(rows)
+        maxima = rows.new_full((pieces, rows.shape[1]), -torch.inf).scatter_reduce_(0, index, rows, "amax")
+        ctx.save_for_backward(rows, piece, maxima)
+        return maxima.masked_fill(maxima == -torch.inf, 0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        rows, piece, maxima = ctx.saved_tensors
+        beaten = rows != maxima.index_select(0, piece)  # (T, H)
+        filled = int((maxima[:, 0] > -torch.inf).sum()) * rows.shape[1]
+        if beaten.numel() - int(beaten.count_nonzero()) > filled:  # ties
+            index = piece[:, None].expand_as(rows)
+            holders = torch.zeros_like(maxima).scatter_add_(0, index, (~beaten).to(rows.dtype))
+            grad = grad / holders.clamp_(min=1)
+        return grad.index_select(0, piece).masked_fill_(beaten, 0), None, None

@@ -1,0 +1,13 @@
+"""Zeng et al., EMNLP 2015: a convolution whose maxima are taken in three pieces cut at the two entities."""
+
+from torch import Tensor
+
+from fedrel.encoding.packed import Batch
+from fedrel.extractors.convolution import Convolution
+
+
+class PCNN(Convolution):
+    pieces = 3
+
+    def piece_lengths(self, batch: Batch) -> Tensor:
+        return batch.piece_lengths

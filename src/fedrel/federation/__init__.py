@@ -1,0 +1,1 @@
+"""Rounds as generators, the codec, checkpoints, and the engines that carry messages."""

@@ -1,0 +1,62 @@
+"""Where a run stands, in two files that are replaced whole after every round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedrel.errors import UserError
+from fedrel.federation.codec import CodecError, Record, decode, encode, metadata
+from fedrel.files import write_whole
+from fedrel.learning.named import Named
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """After `progress["rounds"]` rounds: the server's state, the platforms' memories, and plain facts."""
+
+    state: Record
+    memories: Mapping[str, Record]
+    progress: dict[str, object]
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    parts = {"state": checkpoint.state} | {f"memory.{name}": memory for name, memory in checkpoint.memories.items()}
+    record: Record = {
+        f"{part}|{field}": value for part, values in parts.items() for field, value in values.items()
+    }
+    write_whole(folder / "round.safetensors", encode(record, {"progress": json.dumps(checkpoint.progress)}))
+
+
+def load(folder: Path) -> Checkpoint:
+    payload = _read(folder / "round.safetensors")
+    parts: dict[str, Record] = {}
+    for name, value in decode(payload).items():
+        part, _, field = name.partition("|")
+        parts.setdefault(part, {})[field] = value
+    memories = {part.removeprefix("memory."): values for part, values in parts.items() if part != "state"}
+    return Checkpoint(parts.get("state", {}), memories, json.loads(metadata(payload)["progress"]))
+
+
+def save_weights(path: Path, weights: Named) -> None:
+    write_whole(path, encode({"weights": weights}))
+
+
+def load_weights(path: Path) -> Named:
+    weights = decode(_read(path)).get("weights")
+    if not isinstance(weights, Named):
+        raise UserError(f"{path}: holds no weights")
+    return weights
+
+
+def _read(path: Path) -> bytearray:
+    try:
+        payload = bytearray(path.read_bytes())
+        decode(payload)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}; there is nothing to go on from") from None
+    except CodecError as error:
+        raise UserError(f"{path}: damaged ({error})") from None
+    return payload

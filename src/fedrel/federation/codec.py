@@ -1,0 +1,176 @@
+"""One format for messages, memory, checkpoints and models: a record as a safetensors file.
+
+A record maps names to Named tensors or plain numbers. `weights` holding `conv` becomes the tensor
+`weights/conv`; a number becomes a float64 tensor without a slash. The layout is written here, in numpy and
+torch alone, because the simulator must run where nothing else is installed, and because bytes from the
+network are checked before anything is made of them; the tests read and write the same files with the
+safetensors library.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedrel.learning.named import Named
+
+Record = dict[str, Named | float]
+Payload = bytes | bytearray
+
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_MAX_HEADER = 16 * 2**20
+
+
+class CodecError(ValueError):
+    """Bytes that are no record of ours."""
+
+
+class Field(NamedTuple):
+    """One entry of an encoded record, as a ledger shows it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+def encode(record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None) -> bytearray:
+    flat = _flatten(record)
+    # Wide types first: every tensor then starts at a multiple of its own size, without holes.
+    order = sorted(flat, key=lambda name: -flat[name].element_size())
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    parts: list[memoryview] = []
+    end = 0
+    for name in order:
+        tensor = flat[name].detach().cpu().contiguous()
+        raw = tensor.reshape(-1).view(torch.uint8).numpy().data
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [end, end + raw.nbytes],
+        }
+        end += raw.nbytes
+        parts.append(raw)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return bytearray().join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def decode(payload: Payload) -> Record:
+    """The record; its tensors are views of `payload` where that is writable, copies otherwise."""
+    header, start = _header(payload)
+    buffer = payload if isinstance(payload, bytearray) else bytearray(payload)
+    record: Record = {}
+    for name, field in header.items():
+        tensor = _tensor(buffer, start, field)
+        group, slash, rest = name.partition("/")
+        if not slash:
+            if tensor.dtype != torch.float64 or tensor.shape:
+                raise CodecError(f"{name!r} is neither a number nor in a group")
+            record[group] = float(tensor)
+            continue
+        named = record.setdefault(group, Named())
+        if not isinstance(named, Named):
+            raise CodecError(f"{group!r} is both a number and a group")
+        if rest:
+            named[rest] = tensor
+    return record
+
+
+def metadata(payload: Payload) -> dict[str, str]:
+    _, _, found = _read_header(payload)
+    return found
+
+
+def fields(payload: Payload) -> list[Field]:
+    """What the payload is made of; the bytes add up to its length exactly."""
+    header, start = _header(payload)
+    entries = [Field(name, f.dtype, f.shape, f.end - f.begin) for name, f in header.items()]
+    return [Field("(header)", "", (), start), *entries]
+
+
+class _Entry(NamedTuple):
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def _flatten(record: Mapping[str, Named | float]) -> dict[str, Tensor]:
+    flat: dict[str, Tensor] = {}
+    for group, value in record.items():
+        if not group or "/" in group:
+            raise CodecError(f"{group!r} cannot name a part of a record")
+        if not isinstance(value, Named):
+            flat[group] = torch.tensor(float(value), dtype=torch.float64)
+        elif value:
+            flat |= {f"{group}/{name}": tensor for name, tensor in value.items()}
+        else:
+            flat[f"{group}/"] = torch.zeros(0)  # an empty group stays a group
+    return flat
+
+
+def _header(payload: Payload) -> tuple[dict[str, _Entry], int]:
+    entries, start, _ = _read_header(payload)
+    return entries, start
+
+
+def _read_header(payload: Payload) -> tuple[dict[str, _Entry], int, dict[str, str]]:
+    if len(payload) < 8:
+        raise CodecError("shorter than its own header")
+    length = int.from_bytes(payload[:8], "little")
+    if length > min(_MAX_HEADER, len(payload) - 8):
+        raise CodecError("shorter than its own header")
+    try:
+        header = json.loads(bytes(payload[8 : 8 + length]))
+        found = header.pop("__metadata__", {})
+        entries = {name: _entry(name, described) for name, described in header.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CodecError(f"unreadable header: {error}") from None
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        raise CodecError("unreadable header: metadata must be text")
+    end = 0
+    for name, entry in sorted(entries.items(), key=lambda item: item[1].begin):
+        if entry.begin != end:
+            raise CodecError(f"{name!r} does not start where the one before it ends")
+        end = entry.end
+    if 8 + length + end != len(payload):
+        raise CodecError(f"{len(payload)} bytes where the header announces {8 + length + end}")
+    return dict(sorted(entries.items(), key=lambda item: item[1].begin)), 8 + length, found
+
+
+def _entry(name: str, described: dict[str, object]) -> _Entry:
+    dtype, shape, offsets = described["dtype"], described["shape"], described["data_offsets"]
+    if dtype not in _DTYPES or not isinstance(dtype, str):
+        raise ValueError(f"{name!r} has the unknown type {dtype!r}")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{name!r} has the impossible shape {shape!r}")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(type(n) is int and n >= 0 for n in offsets):
+        raise ValueError(f"{name!r} has impossible offsets")
+    begin, end = offsets
+    if end - begin != math.prod(shape) * _DTYPES[dtype].itemsize:
+        raise ValueError(f"{name!r} has {end - begin} bytes for the shape {shape}")
+    return _Entry(dtype, tuple(shape), begin, end)
+
+
+def _tensor(buffer: bytearray, start: int, entry: _Entry) -> Tensor:
+    dtype = _DTYPES[entry.dtype]
+    count = math.prod(entry.shape)
+    if not count:
+        return torch.zeros(entry.shape, dtype=dtype)
+    return torch.frombuffer(buffer, dtype=dtype, count=count, offset=start + entry.begin).reshape(entry.shape)

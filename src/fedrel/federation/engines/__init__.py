@@ -1,0 +1,1 @@
+"""Who carries messages between the server and the platforms."""

@@ -1,0 +1,132 @@
+"""A round is a generator: it yields requests, receives replies and returns the new server state.
+
+No sockets, no threads, no files: every engine drives the same generator, so an algorithm never knows
+whether its platforms are in this process or in another country.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from torch import Tensor
+
+from fedrel.encoding.packed import Shard
+from fedrel.federation.codec import Record
+from fedrel.config import Training
+from fedrel.learning.model import Model
+from fedrel.learning.named import Named, weighted_mean
+from fedrel.seeds import derive
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request: run `task` on these platforms, each with its own message."""
+
+    task: str
+    to: Mapping[str, Record]
+    round: int = 0
+
+
+Replies = Mapping[str, Record]  # absent = dropped out; ordered like the request, so sums repeat bit for bit
+Round = Generator[Ask, Replies, Record]
+Exchange = Callable[[Ask], Replies]
+
+
+def broadcast(task: str, cohort: Iterable[str], **message: Named | float) -> Ask:
+    """The same message to everyone (engines encode it once)."""
+    return Ask(task, dict.fromkeys(cohort, message))
+
+
+def _no_keys() -> Tensor:
+    raise RuntimeError("this site has no key to blind facts with")
+
+
+@dataclass
+class Site:
+    """A platform, or the server's own data: what a task may touch.
+
+    `memory` survives rounds, `scratch` ends with the round; neither ever leaves the platform.
+    """
+
+    name: str
+    shard: Shard
+    model: Model
+    training: Training
+    seed: int
+    round: int = 0
+    fact_keys: Callable[[], Tensor] = _no_keys  # (bags,) the blinded key of every bag's fact
+    memory: Record = field(default_factory=dict)
+    scratch: Record = field(default_factory=dict)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of this round."""
+        return self.training.lr_at(self.round)
+
+    def draw(self, purpose: str) -> int:
+        """A seed that depends on (seed, round, platform, purpose) alone, so a resumed run repeats exactly."""
+        return derive(self.seed, self.round, self.name, purpose)
+
+
+class Algorithm(Protocol):
+    def start(self, weights: Named) -> Record: ...
+
+    def round(self, hub: Site, state: Record, cohort: list[str]) -> Round: ...
+
+
+Task = TypeVar("Task", bound=Callable[..., Record])
+
+
+def task(method: Task) -> Task:
+    """Marks the methods that a platform runs when asked; nothing else can be asked for."""
+    method.is_task = True  # type: ignore[attr-defined]
+    return method
+
+
+def tasks(algorithm: object) -> dict[str, Callable[[Site, Record], Record]]:
+    found = ((name, getattr(algorithm, name)) for name in dir(type(algorithm)))
+    return {name: method for name, method in found if getattr(method, "is_task", False)}
+
+
+def answer(algorithm: object, site: Site, ask: Ask, message: Record) -> Record:
+    """Runs one task on one platform. Its memory changes only if the task succeeds."""
+    if site.round != ask.round:
+        site.round, site.scratch = ask.round, {}
+    trial = replace(site, memory=dict(site.memory), scratch=dict(site.scratch))
+    reply = tasks(algorithm)[ask.task](trial, message)
+    site.memory, site.scratch = trial.memory, trial.scratch
+    return reply
+
+
+def drive(round_: Round, exchange: Exchange, number: int) -> Record:
+    """Carries a round's requests through an engine until the round returns its state."""
+    replies: Any = None
+    while True:
+        try:
+            ask = round_.send(replies)
+        except StopIteration as done:
+            state: Record = done.value
+            return state
+        replies = exchange(replace(ask, round=number))
+
+
+def mean(base: Named, replies: Replies, field: str, *, by: str) -> Named:
+    """Mean of a reply's models weighted by another of its fields; a platform with nothing to say is left out."""
+    spoken = [reply for reply in replies.values() if field in reply]
+    return weighted_mean(base, [(named_in(reply, field), number_in(reply, by)) for reply in spoken])
+
+
+def named_in(record: Mapping[str, Named | float], field: str) -> Named:
+    value = record[field]
+    if not isinstance(value, Named):
+        raise TypeError(f"{field} is a number where tensors were expected")
+    return value
+
+
+def number_in(record: Mapping[str, Named | float], field: str) -> float:
+    value = record[field]
+    if isinstance(value, Named):
+        raise TypeError(f"{field} holds tensors where a number was expected")
+    return value

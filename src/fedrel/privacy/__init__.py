@@ -1,0 +1,1 @@
+"""What leaves a platform, and in which disguise."""

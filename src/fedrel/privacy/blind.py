@@ -1,0 +1,14 @@
+"""Blinded fact keys: platforms that share a secret agree on them, the server learns nothing from them."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+
+def blind(facts: Iterable[str], secret: bytes) -> Tensor:
+    """(n,) int64: the first 8 bytes of HMAC-SHA256 of every fact (a clash among 10^6 facts: about 3 in 10^8)."""
+    digests = (hmac.digest(secret, fact.encode(), hashlib.sha256)[:8] for fact in facts)
+    return torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests], dtype=torch.int64)
