@@ -53,7 +53,8 @@ def test_every_relation_has_enough_templates_with_both_entities_once() -> None:
     assert len(relations) == len({it.name for it in relations}) == 52
     first_mentions = Counter[str]()
     for relation in relations:
-        assert len(relation.true) >= 8 and len(relation.misleading) >= 6, relation.name
+        assert len(relation.true) >= 8, relation.name
+        assert len(relation.misleading) >= 6, relation.name
         for template in relation.true + relation.misleading:
             for reading in template:
                 assert reading.count("{h}") == reading.count("{t}") == 1, reading
@@ -209,10 +210,12 @@ def test_types_fit_the_relation(demo: dict[str, list[Instance]]) -> None:
 
 def test_sentences_have_a_natural_shape(demo: dict[str, list[Instance]]) -> None:
     lengths = [len(it.tokens) for it in demo["train"]]
-    assert min(lengths) >= 10 and max(lengths) <= 35
+    assert min(lengths) >= 10
+    assert max(lengths) <= 35
     assert 18 < sum(lengths) / len(lengths) < 23
     for it in demo["train"]:
-        assert it.tokens[-1] == "." and not it.tokens[0][0].islower()
+        assert it.tokens[-1] == "."
+        assert not it.tokens[0][0].islower()
         assert not any(token[0] in "{[" or " " in token for token in it.tokens)
     assert len({it.source for it in demo["train"]}) == 40
 
