@@ -88,7 +88,8 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     if experiment.extractor.vectors != "random":
         say(f"loading word vectors ({experiment.extractor.vectors}) …")
         pretrained = vectors.load(experiment.extractor.vectors)
-    vocabulary = from_training(dataset)
+    known = set(pretrained.words) if pretrained else ()
+    vocabulary = from_training(dataset, experiment.extractor.min_count, known)
     table = vectors.initial_table(vocabulary, experiment.extractor.word_dim, pretrained, experiment.seed)
     model = build_model(experiment.extractor, method.denoiser, len(dataset.relations), table, experiment.seed)
     model.to(device)

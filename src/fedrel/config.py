@@ -47,6 +47,7 @@ class Extractor:
     kind: Literal["pcnn", "cnn"] = "pcnn"
     vectors: str = "random"  # or "glove", or a file
     embeddings: Literal["trainable", "frozen"] = "trainable"
+    min_count: int = number(10, low=1)  # rarer words are unknown, unless they have a pretrained vector
     word_dim: int = number(50, low=1)
     position_dim: int = number(5, low=1)
     filters: int = number(230, low=1)

@@ -1,6 +1,7 @@
 """The words a model knows. Number 0 is padding (always the zero vector), 1 any unknown word."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,12 +29,12 @@ class Vocabulary:
         return np.array([known.get(word.lower(), 1) for word in words], dtype=np.int64).reshape(-1)
 
 
-def from_words(words: Iterable[str]) -> Vocabulary:
-    """Distinct lower-cased words in order of first appearance."""
-    return Vocabulary((PADDING, UNKNOWN, *dict.fromkeys(word.lower() for word in words)))
-
-
-def from_training(dataset: Dataset, extra: Iterable[str] = ()) -> Vocabulary:
-    """Every word of the training sentences (those of dev and test are not looked at), then `extra`."""
-    used = np.unique(dataset.train.tokens)
-    return from_words([*(dataset.words[i] for i in used), *extra])
+def from_training(dataset: Dataset, min_count: int, always: Container[str] = ()) -> Vocabulary:
+    """The words that the training sentences hold `min_count` times or more, and those of `always` that they
+    hold at all; dev and test are not looked at. Rarer words share one vector: a model that knows them by
+    heart learns names instead of language, and gives away who was written about.
+    """
+    counts = Counter[str]()
+    for number, count in zip(*np.unique(dataset.train.tokens, return_counts=True), strict=True):
+        counts[dataset.words[number].lower()] += int(count)
+    return Vocabulary((PADDING, UNKNOWN, *(w for w, n in counts.items() if n >= min_count or w in always)))

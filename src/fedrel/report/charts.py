@@ -23,63 +23,49 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Curve = tuple[Sequence[float], Sequence[float]]  # precision, recall
+NAMED_PLATFORMS = 24  # with more platforms than this, bars with names would be too small to read
+_MARKED_ROUNDS = 30  # with more rounds than this, markers would hide the line
 
 # Drawn in stand-in colours, which the finished SVG swaps for variables of the page: so it follows dark mode.
 _INK, _MUTED, _GRID, _FIRST, _SECOND = "#010203", "#040506", "#070809", "#0a0b0c", "#0d0e0f"
 _VARIABLES = {_INK: "--ink", _MUTED: "--muted", _GRID: "--line", _FIRST: "--first", _SECOND: "--second"}
-
-_WIDTH = 440  # of a chart, in its own units; narrow, so that its text stays legible on a telephone
-_NAMED_PLATFORMS = 24  # with more platforms than this, bars with names would be too small to read
-_MARKED_ROUNDS = 30  # with more rounds than this, markers would hide the line
+_DASHED = (0, (5, 2.5))
 
 # Okabe and Ito's colours, told apart with any kind of colour vision. Seven colours and five styles share no
 # divisor: 35 lines before one looks like another.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
 _STYLES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (1, 1.3)), (0, (7, 2, 1, 2)), (0, (3, 1.5)))
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fedrel",
     "text.parse_math": False,  # a name may hold a dollar sign
-    "font.size": 11,
-    "axes.labelsize": 11,
+    "font.size": 10.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "grid.linewidth": 0.8,
     "xtick.major.size": 0,
     "xtick.major.pad": 6,
     "ytick.major.size": 0,
     "ytick.major.pad": 6,
     "legend.frameon": False,
-    "legend.fontsize": 11,
     "lines.linewidth": 2,
 }
-_THEME: dict[str, Any] = {
-    "text.color": _INK,
-    "axes.labelcolor": _MUTED,
-    "axes.edgecolor": _MUTED,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "grid.color": _GRID,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
-}
+_OF_PAGE: dict[Any, Any] = {"text.color": _INK, "grid.color": _GRID}
+_OF_PAGE |= dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _MUTED)
+_ON_WHITE: dict[Any, Any] = {"figure.facecolor": "white", "axes.facecolor": "white", "grid.color": "#e4e4e4"}
 
 
-def pr_chart(curve: Curve) -> str:
+def pr_chart(precision: Sequence[float], recall: Sequence[float]) -> str:
     """Precision over recall, with the point where F1 is highest."""
-    precision, recall = (np.asarray(values, float) for values in curve)
-    with _drawing(290) as figure:
+    label = "Precision over recall on the test split."
+    with _drawing(265) as figure:
         axes = figure.add_subplot()
         axes.plot(recall, precision, color=_FIRST)
-        label = "Precision over recall on the test split."
-        if len(precision):
-            f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
-            x, y = float(recall[f1.argmax()]), float(precision[f1.argmax()])
+        if precision:
+            y, x = max(zip(precision, recall, strict=True), key=lambda point: point[0] * point[1] / (sum(point) or 1))
             _point(axes, x, y, "max F1", left=x > 0.7)
             label += f" F1 is highest at precision {y:.2f} and recall {x:.2f}."
         axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
@@ -90,20 +76,17 @@ def rounds_chart(rounds: Sequence[Mapping[str, Any]], metric: str, best_round: i
     """The dev score over rounds, the best round marked; the training loss below it."""
     numbers = [line["round"] for line in rounds]
     score = [line["dev"][metric] for line in rounds]
-    loss = [math.nan if line["loss"] is None else line["loss"] for line in rounds]
-    with _drawing(330) as figure:
+    best = score[numbers.index(best_round)]
+    with _drawing(300) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
         _line(upper, numbers, score, _FIRST)
-        _line(lower, numbers, loss, _SECOND)
+        _line(lower, numbers, [math.nan if line["loss"] is None else line["loss"] for line in rounds], _SECOND)
         for axes in (upper, lower):
             axes.axvline(best_round, color=_MUTED, linewidth=1, linestyle=(0, (2, 2)), zorder=0)
-        best = score[numbers.index(best_round)]
         _point(upper, best_round, best, f"round {best_round}", left=best_round > (numbers[0] + numbers[-1]) / 2)
         upper.set_ylabel(f"dev {metric}")
-        upper.set_ylim(0, max(max(score) * 1.18, 1e-3))
         lower.set(xlabel="round", ylabel="loss")
-        lower.set_ylim(bottom=0)
-        _whole_numbers(lower, numbers)
+        _whole_numbers(lower, numbers[0], numbers[-1])
         figure.align_ylabels()
         label = f"Dev {metric} and training loss over {len(numbers)} rounds. Best: {best:.3f} in round {best_round}."
         return _svg(figure, "rounds", label)
@@ -112,15 +95,14 @@ def rounds_chart(rounds: Sequence[Mapping[str, Any]], metric: str, best_round: i
 def selection_chart(rounds: Sequence[Mapping[str, Any]]) -> str:
     """How many of the selected sentences express their fact, over rounds, against taking all sentences."""
     known = [line for line in rounds if line["selection"]]
-    numbers = [line["round"] for line in known]
     precision = [line["selection"]["precision"] for line in known]
     base = known[-1]["selection"]["base_rate"]
-    with _drawing(240) as figure:
+    with _drawing(220) as figure:
         axes = figure.add_subplot()
-        _line(axes, numbers, precision, _FIRST, label="selected sentences")
-        axes.axhline(base, color=_SECOND, linestyle=(0, (5, 2.5)), label="base rate: all sentences")
+        _line(axes, [line["round"] for line in known], precision, _FIRST, label="selected sentences")
+        axes.axhline(base, color=_SECOND, linestyle=_DASHED, label="base rate: all sentences")
         axes.set(ylim=(0, 1.02), xlabel="round", ylabel="share that express it")
-        _whole_numbers(axes, [line["round"] for line in rounds])
+        _whole_numbers(axes, rounds[0]["round"], rounds[-1]["round"])
         figure.legend(loc="outside upper left", ncols=2)
         label = f"Selection precision over rounds: {precision[-1]:.0%} at the end; base rate {base:.0%}."
         return _svg(figure, "selection", label)
@@ -131,22 +113,21 @@ def bytes_chart(rounds: Sequence[Mapping[str, Any]]) -> str:
     numbers = [line["round"] for line in rounds]
     most = max(max(line["bytes"].values()) for line in rounds)
     unit, size = next((pair for pair in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)) if most >= pair[1]), ("B", 1.0))
-    with _drawing(240) as figure:
+    with _drawing(220) as figure:
         axes = figure.add_subplot()
-        for way, colour, style in (("down", _SECOND, (0, (5, 2.5))), ("up", _FIRST, "-")):
+        for way, colour, style in (("up", _FIRST, "-"), ("down", _SECOND, _DASHED)):
             _line(axes, numbers, [line["bytes"][way] / size for line in rounds], colour, linestyle=style, label=way)
-        axes.set(xlabel="round", ylabel=f"{unit} a round")
-        axes.set_ylim(0, max(most / size * 1.1, 1))
-        _whole_numbers(axes, numbers)
+        axes.set(xlabel="round", ylabel=f"{unit} a round", ylim=(0, max(most / size * 1.15, 1)))
+        _whole_numbers(axes, numbers[0], numbers[-1])
         figure.legend(loc="outside upper left", ncols=2)
         return _svg(figure, "bytes", f"Traffic of each round, up and down, at most {most / size:.1f} {unit}.")
 
 
 def participation_chart(participation: Mapping[str, int], held: Mapping[str, int]) -> str:
     """Rounds taken part and sentences held: a bar for each platform, or how many platforms where they are many."""
-    few = len(held) <= _NAMED_PLATFORMS
+    few = len(held) <= NAMED_PLATFORMS
     panels = ((participation, "rounds taken part", _FIRST), (held, "sentences held", _SECOND))
-    with _drawing(60 + 14 * len(held) if few else 230) as figure:
+    with _drawing(60 + 14 * len(held) if few else 210) as figure:
         both = figure.subplots(1, 2, sharey=True, gridspec_kw={"wspace": 0.1})
         for axes, (counts, title, colour) in zip(both, panels, strict=True):
             values = [counts.get(name, 0) for name in held]
@@ -159,7 +140,7 @@ def participation_chart(participation: Mapping[str, int], held: Mapping[str, int
             else:
                 _counted(axes, values, colour)
         if few:
-            both[0].set_yticks(range(len(held)), [_short(name) for name in held], size=10)
+            both[0].set_yticks(range(len(held)), [_short(name) for name in held], size=9.5)
             both[0].set_ylim(len(held) - 0.4, -0.6)
         else:
             both[0].set_ylabel("platforms")
@@ -167,21 +148,20 @@ def participation_chart(participation: Mapping[str, int], held: Mapping[str, int
 
 
 def pr_figure(curves: dict[str, list[tuple[list[float], list[float]]]], path: Path, title: str = "") -> None:
-    """One line per method, the mean over seeds with a band of one standard deviation, as PNG and as SVG."""
-    from matplotlib.figure import Figure
-
+    """Precision over recall as PNG and SVG: one line per method, from the (precision, recall) of every seed.
+    The line is the mean over seeds, as far as all of them reach; the band is one standard deviation.
+    """
     grid = np.linspace(0, 1, 501)
     drawn = []
-    with _settings({"figure.facecolor": "white", "grid.color": "#e4e4e4"}):
-        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+    with _drawing(331, width=500, theme=_ON_WHITE) as figure:
         axes = figure.add_subplot()
         for number, (method, seeds) in enumerate(curves.items()):
             lines = [np.interp(grid, recall, precision, right=math.nan) for precision, recall in seeds if precision]
             if not lines:
                 continue
-            mean, spread = np.mean(lines, axis=0), np.std(lines, axis=0)  # NaN beyond the shortest seed
+            mean, spread = np.mean(lines, axis=0), np.std(lines, axis=0)
             colour, style = _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
-            (line,) = axes.plot(grid, mean, color=colour, linestyle=style)
+            (line,) = axes.plot(grid, mean, color=colour, linestyle=style, linewidth=1.7)
             if len(lines) > 1:
                 axes.fill_between(grid, mean - spread, mean + spread, color=colour, alpha=0.14, linewidth=0)
             drawn.append((float(np.nansum(mean)), line, method))
@@ -195,32 +175,33 @@ def pr_figure(curves: dict[str, list[tuple[list[float], list[float]]]], path: Pa
             write_whole(path.with_suffix(f".{kind}"), content.getvalue())
 
 
+def _line(axes: Axes, x: Sequence[int], y: Sequence[float], colour: str, **more: Any) -> None:
+    axes.plot(x, y, color=colour, marker="o" if len(x) <= _MARKED_ROUNDS else "", markersize=4, **more)
+    axes.set_ylim(0, max((value for value in y if math.isfinite(value)), default=0.0) * 1.18 or 1)
+    axes.locator_params(axis="y", nbins=5)
+
+
 def _point(axes: Axes, x: float, y: float, text: str, *, left: bool) -> None:
     axes.plot([x], [y], "o", color=_INK, markersize=6)
     offset, side = ((-6, 7), "right") if left else ((6, 7), "left")
     axes.annotate(text, (x, y), offset, textcoords="offset points", ha=side, color=_INK)
 
 
-def _line(axes: Axes, x: Sequence[int], y: Sequence[float], colour: str, **more: Any) -> None:
-    axes.plot(x, y, color=colour, marker="o" if len(x) <= _MARKED_ROUNDS else "", markersize=4, **more)
-    axes.locator_params(axis="y", nbins=5)
-
-
-def _whole_numbers(axes: Axes, numbers: Sequence[int], ticks: int = 8) -> None:
+def _whole_numbers(axes: Axes, low: float, high: float, ticks: int = 8) -> None:
     """A little room left and right, ticks at whole numbers: there is no round 2.5."""
-    from matplotlib.ticker import MaxNLocator
-
-    room = max((max(numbers) - min(numbers)) * 0.03, 0.5 if len(numbers) == 1 else 0.1)
-    axes.set_xlim(min(numbers) - room, max(numbers) + room)
-    axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
+    room = max((high - low) * 0.03, 0.1) if high > low else 0.6
+    axes.set_xlim(low - room, high + room)
+    axes.locator_params(axis="x", nbins=ticks, integer=True)
 
 
 def _counted(axes: Axes, values: Sequence[int], colour: str) -> None:
     """How many of the values fall in each range of whole numbers."""
-    step = math.ceil((max(values) - min(values) + 1) / 12)
-    count, edges = np.histogram(values, np.arange(min(values), max(values) + step + 1, step))
+    low, high = min(values), max(values)
+    step = math.ceil((high - low + 1) / 12)
+    count, edges = np.histogram(values, np.arange(low, high + step + 1, step))
     axes.bar(edges[:-1] + (step - 1) / 2, count, width=step * 0.86, color=colour)
-    _whole_numbers(axes, [min(values) - 1, max(values) + 1], ticks=4)
+    aside = max(5 * step - (high - low), 0) / 2  # a single bar should not fill the chart
+    _whole_numbers(axes, max(low - 0.6 * step - aside, -0.6 * step), edges[-1] - 1 + 0.6 + aside, ticks=4)
 
 
 def _short(name: str) -> str:
@@ -230,22 +211,15 @@ def _short(name: str) -> str:
 
 
 @contextmanager
-def _settings(theme: Mapping[str, Any]) -> Iterator[None]:
+def _drawing(height: int, width: int = 400, theme: Mapping[Any, Any] = _OF_PAGE) -> Iterator[Figure]:
+    """A figure in its own units, 72 to matplotlib's inch: narrow, so that its text is legible on a telephone."""
     import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     with mpl.rc_context({**_SETTINGS, **theme}), warnings.catch_warnings():
         # Names in other scripts: the reader's browser has letters that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
-@contextmanager
-def _drawing(height: int) -> Iterator[Figure]:
-    """A figure measured in its own units, 72 to matplotlib's inch."""
-    from matplotlib.figure import Figure
-
-    with _settings(_THEME):
-        yield Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+        yield Figure(figsize=(width / 72, height / 72), layout="constrained")
 
 
 def _svg(figure: Figure, name: str, label: str) -> str:
@@ -258,18 +232,19 @@ def _svg(figure: Figure, name: str, label: str) -> str:
             root.remove(child)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
-        renamed = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-        element.attrib = {key: _of_page(key, value, name) for key, value in renamed.items()}
+        element.attrib = dict(_of_page(*pair, name) for pair in element.attrib.items())
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label}
     return ET.tostring(root, encoding="unicode")
 
 
-def _of_page(key: str, value: str, name: str) -> str:
+def _of_page(key: str, value: str, name: str) -> tuple[str, str]:
+    key = key.rpartition("}")[2]
     if key == "id":
-        return f"{name}-{value}"
-    if key in ("href", "clip-path"):
-        return value.replace("#", f"#{name}-")
-    if key == "style":
-        value = re.sub(r"\bfont: (?:\D+ )?([\d.]+px)[^;]*", r"font-size: \1", value)  # the family is the page's
-        return re.sub("|".join(_VARIABLES), lambda colour: f"var({_VARIABLES[colour[0]]})", value)
-    return value
+        value = f"{name}-{value}"
+    elif key in ("href", "clip-path"):
+        value = value.replace("#", f"#{name}-")
+    elif key == "style":
+        # The family is the page's. Releases of matplotlib differ in how they write it.
+        value = re.sub(r"\bfont: ([\d.]+px)[^;]*", r"font-size: \1", re.sub(r"font-family: [^;]*; ", "", value))
+        value = re.sub("|".join(_VARIABLES), lambda colour: f"var({_VARIABLES[colour[0]]})", value)
+    return key, value

@@ -46,7 +46,7 @@ def write_report(folder: Path) -> Path:
         lstrip_blocks=True,
     )
     environment.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-    environment.filters |= {"size": readable_size, "metric": _metric}
+    environment.filters |= {"size": _size, "time": _time, "metric": _metric}
     path = folder / "report.html"
     write_whole(path, environment.get_template("report.html.j2").render(_contents(folder)))
     return path
@@ -55,6 +55,7 @@ def write_report(folder: Path) -> Path:
 def _contents(folder: Path) -> dict[str, Any]:
     result = json.loads(_text(folder, "result.json"))
     details = json.loads(_text(folder, "details.json"))
+    held = details["held"]
     toml = _text(folder, "experiment.toml")
     experiment = tomllib.loads(toml)
     rounds = [json.loads(line) for line in _text(folder, "metrics.jsonl").splitlines()]
@@ -65,11 +66,12 @@ def _contents(folder: Path) -> dict[str, Any]:
         "metric": metric,
         "where": _where(experiment["data"]),
         "data": details["data"],
-        "platforms": len(details["held"]),
+        "platforms": len(held),
         "scores": [_score_tile(name, result, metric) for name in _METRICS],
         "warm_up": any(not line["selection"] for line in rounds),
         "charts": _charts(details, rounds, metric, result["best_round"]),
-        "participation": [(name, details["participation"].get(name, 0), held) for name, held in details["held"].items()],
+        "named_platforms": charts.NAMED_PLATFORMS,
+        "participation": [(name, details["participation"].get(name, 0), count) for name, count in held.items()],
         "relations": [relations] if len(relations) <= 2 * _ENDS else [relations[:_ENDS], relations[-_ENDS:]],
         "relation_count": len(relations),
         "examples": [_example(example) for example in details["examples"]],
@@ -111,7 +113,7 @@ def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: st
     from markupsafe import Markup
 
     drawn = {
-        "pr": charts.pr_chart((details["pr"]["precision"], details["pr"]["recall"])),
+        "pr": charts.pr_chart(details["pr"]["precision"], details["pr"]["recall"]),
         "rounds": charts.rounds_chart(rounds, metric, best),
         "selection": charts.selection_chart(rounds) if any(line["selection"] for line in rounds) else None,
         "bytes": charts.bytes_chart(rounds),
@@ -174,10 +176,17 @@ def _phases(seconds: Mapping[str, Any]) -> list[dict[str, Any]]:
     rest = whole - sum(spent for _, spent in known)
     rows = [(name, _PHASES.get(name, ""), spent) for name, spent in known]
     rows.append(("the rest", "averaging, messages, writing files", rest))
-    return [{"name": name, "meaning": meaning, "seconds": spent, "share": spent / whole} for name, meaning, spent in rows]
+    return [{"name": name, "meaning": why, "seconds": spent, "share": spent / whole} for name, why, spent in rows]
 
 
-def readable_size(count: float) -> str:
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _size(count: float) -> str:
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if count >= size:
             return f"{count / size:,.1f} {unit}"

@@ -1,0 +1,287 @@
+"""The report page and the figure of a comparison, from small folders made by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedrel.errors import UserError
+from fedrel.report.charts import pr_figure
+from fedrel.report.page import write_report
+
+HOSTILE = "<script>alert(1)</script>"
+VOID = {"meta", "br", "hr", "img", "link", "input", "wbr"}
+SCORES = {
+    "auc": 0.5,
+    "auc_2000": 0.4,
+    "ap": 0.6123,
+    "p@100": 0.9,
+    "p@200": 0.8,
+    "p@300": 0.7,
+    "p@mean": 0.8,
+    "max_f1": 0.55,
+}
+TOML = """seed = 7
+
+[data]
+source = "{source}"
+path = "{path}"
+allow_overlap = false
+
+[method]
+name = "{method}"
+
+[training]
+rounds = 3
+metric = "{metric}"
+"""
+
+
+class Page(HTMLParser):
+    """What a test asks of a page: its elements, and that each one opened is closed in its place."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def headings(self) -> list[str | None]:
+        return [attributes.get("id") for attributes in self.all("h2")]
+
+
+def sentence(expressed: bool | None, *tokens: str) -> dict[str, Any]:
+    return {
+        "tokens": list(tokens),
+        "head": [0, 1],
+        "tail": [2, 3],
+        "score": 0.25,
+        "platform": "p0",
+        "expressed": expressed,
+    }
+
+
+def example() -> dict[str, Any]:
+    return {
+        "head": "Q1",
+        "relation": "born_in",
+        "tail": "Q2",
+        "selected": [sentence(True, "Ada", "saw", "Oslo", "first", ".")],
+        "rejected": [sentence(False, "Ada", "left", "Oslo", "."), sentence(None, "Ada", "likes", "Oslo")],
+    }
+
+
+def round_line(number: int, selection: dict[str, float] | None, loss: float | None = 1.0) -> dict[str, Any]:
+    bytes_ = {"up": 2_000_000, "down": 5_000_000}
+    return {"round": number, "loss": loss, "dev": SCORES, "selection": selection, "cohort": ["p0"], "bytes": bytes_}
+
+
+def make_run(folder: Path, *, selecting: bool = True, platforms: int = 3, relations: int = 2) -> Path:
+    """A finished run of lazy-mil on the built-in world, or of a plain method on a data set of one's own."""
+    quality = {"precision": 0.75, "recall": 0.2, "facts": 0.6, "base_rate": 0.4} if selecting else None
+    held = {f"p{number}": 100 + number % 7 for number in range(platforms)}
+    metric = "ap" if selecting else "p@mean"
+    result = {
+        "method": "lazy-mil" if selecting else "none",
+        "seed": 7,
+        "rounds": 3,
+        "best_round": 2,
+        "dev": SCORES,
+        "test": SCORES,
+        "selection": quality,
+        "bytes": {"up": 6_000_000, "down": 15_000_000},
+        "seconds": {"total": 200.0, "by_phase": {"train": 150.0, "dev": 20.0}},
+        "sentences_per_second": 1234.5,
+        "version": "1.0",
+    }
+    details = {
+        "pr": {"precision": [1.0, 0.8, 0.5], "recall": [0.1, 0.5, 0.9]},
+        "relations": [{"relation": f"r{n}", "ap": 1 - n / relations, "facts": 10 + n} for n in range(relations)],
+        "participation": {name: number % 4 for number, name in enumerate(held)},
+        "held": held,
+        "examples": [example()] * 6 if selecting else [],
+        "data": {
+            "relations": ["NA", *(f"r{n}" for n in range(relations))],
+            "sentences": {"train": 3000, "dev": 100, "test": 200},
+            "pairs": {"train": 900, "dev": 50, "test": 80},
+            "notes": [] if selecting else ["one pair in ten was carved from train"],
+        },
+    }
+    source, path = ("world", "") if selecting else ("opennre", "some/where/news")
+    # The first round of lazy-mil selects nothing; a round in which no platform answered has no loss.
+    lines = [round_line(1, None, None), round_line(2, quality), round_line(3, quality)]
+    folder.mkdir()
+    dump(folder, "result.json", result)
+    dump(folder, "details.json", details)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    toml = TOML.format(source=source, path=path, method=result["method"], metric=metric)
+    (folder / "experiment.toml").write_text(toml, encoding="utf-8")
+    return folder
+
+
+def dump(folder: Path, name: str, value: Any) -> None:
+    (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def page_of(folder: Path) -> tuple[str, Page]:
+    html = write_report(folder).read_text(encoding="utf-8")
+    return html, Page(html)
+
+
+def test_page_of_a_run_that_selects(tmp_path: Path) -> None:
+    html, page = page_of(make_run(tmp_path / "run"))
+    order = ["pr", "rounds", "selection", "bytes", "platforms", "relations", "cases", "run", "time"]
+    assert page.headings() == order
+    assert len(page.all("h1")) == 1 and len(page.all("main")) == 1
+    assert "lazy-mil on the built-in world, seed 7" in page.text
+    for shown in ("0.612", "75%", "base rate 40%", "6.0 MB", "15.0 MB", "3 min 20 s", "1,234 sentences/s"):
+        assert shown in page.text, shown
+    assert "✓ expresses the fact" in page.text and "✗ does not" in page.text
+    assert html.count('<mark class="head">Ada</mark>') == 6 * 4  # three sentences and the title of each fact
+    assert "2 more facts" in page.text
+
+
+def test_page_of_a_run_that_does_not_select(tmp_path: Path) -> None:
+    _, page = page_of(make_run(tmp_path / "run", selecting=False, platforms=130, relations=40))
+    assert page.headings() == ["pr", "rounds", "bytes", "platforms", "relations", "run", "time"]
+    assert "none on opennre news, seed 7" in page.text
+    assert "selection precision" not in page.text
+    assert "dev p@mean" in page.text  # the axis of the metric that chose the round
+    assert "The best 8 of 40" in page.text and "The worst 8 of 40" in page.text
+    assert "All 130 platforms in numbers" in page.text
+    assert "carved from train" in page.text
+
+
+def test_page_stands_alone_and_is_accessible(tmp_path: Path) -> None:
+    html, page = page_of(make_run(tmp_path / "run"))
+    assert "http://" not in html and "https://" not in html
+    assert not re.search(r"@import|url\((?!#)", html)
+    for tag, attributes in page.elements:
+        assert tag not in ("script", "link", "img", "iframe")
+        assert "src" not in attributes
+        assert (attributes.get("href") or "#").startswith("#")
+    drawings = page.all("svg")
+    assert len(drawings) == 5 and all(svg["role"] == "img" and svg["aria-label"] for svg in drawings)
+    assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
+
+
+def test_ids_are_unique_and_every_reference_is_met(tmp_path: Path) -> None:
+    html, page = page_of(make_run(tmp_path / "run"))
+    ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert [name for name, count in ids.items() if count > 1] == []
+    meant = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)
+    assert meant and set(meant) <= set(ids)
+
+
+def test_charts_take_their_colours_and_font_from_the_page(tmp_path: Path) -> None:
+    html, _ = page_of(make_run(tmp_path / "run"))
+    for drawing in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
+        assert "var(--first)" in drawing
+        assert not re.search(r"(?:fill|stroke): ?#[0-9a-f]{3,6}", drawing)
+        assert "DejaVu" not in drawing and "font-size: " in drawing
+
+
+@pytest.mark.parametrize("platforms", [3, 130])
+def test_hostile_text_is_escaped(tmp_path: Path, platforms: int) -> None:
+    folder = make_run(tmp_path / "run", platforms=platforms)
+    details = json.loads((folder / "details.json").read_text(encoding="utf-8"))
+    shown = details["examples"][0]
+    shown["head"] = shown["relation"] = shown["selected"][0]["platform"] = HOSTILE
+    shown["selected"][0]["tokens"][:2] = [HOSTILE, HOSTILE]
+    details["relations"][0]["relation"] = details["data"]["notes"] = HOSTILE
+    for name in ("participation", "held"):
+        details[name] |= {HOSTILE: 5, "$a_$": 5, 'x" onload="y': 5, "\x00\x1b": 5, "東京": 5}
+    dump(folder, "details.json", details)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    dump(folder, "result.json", {**result, "method": HOSTILE, "version": HOSTILE})
+    html, page = page_of(folder)
+    assert "<script" not in html.lower()
+    assert not page.all("script") and not any("onload" in attributes for _, attributes in page.elements)
+    assert html.count("&lt;script&gt;") > 5 and HOSTILE in page.text
+
+
+def test_entities_that_overlap_keep_every_word(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    details = json.loads((folder / "details.json").read_text(encoding="utf-8"))
+    nested = {**sentence(True, "University", "of", "Oslo", "opened"), "head": [0, 3], "tail": [2, 3]}
+    details["examples"] = [{**example(), "selected": [nested]}]
+    dump(folder, "details.json", details)
+    html, _ = page_of(folder)
+    assert '<mark class="head">University of</mark> <mark class="head tail">Oslo</mark> opened' in html
+
+
+def test_one_round_and_nothing_found(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", platforms=1, relations=0)
+    details = json.loads((folder / "details.json").read_text(encoding="utf-8"))
+    dump(folder, "details.json", {**details, "pr": {"precision": [], "recall": []}})
+    nothing = {**round_line(1, None, None), "dev": dict.fromkeys(SCORES, 0.0), "bytes": {"up": 0, "down": 0}}
+    dump(folder, "metrics.jsonl", nothing)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    dump(folder, "result.json", {**result, "rounds": 1, "best_round": 1})
+    _, page = page_of(folder)
+    assert "of 1 round" in page.text
+
+
+def test_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    first = write_report(folder).read_bytes()
+    assert write_report(folder).read_bytes() == first
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    (folder / "details.json").unlink()
+    with pytest.raises(UserError, match=r"details\.json"):
+        write_report(folder)
+
+
+def curves() -> dict[str, list[tuple[list[float], list[float]]]]:
+    low, high = ([0.6, 0.3, 0.1], [0.1, 0.5, 0.9]), ([1.0, 0.9, 0.5], [0.1, 0.5, 1.0])
+    return {"low": [low], "high $x$ <b>": [high, ([0.9, 0.8, 0.6], [0.0, 0.4, 0.8])], "silent": [([], [])]}
+
+
+def test_pr_figure_is_a_png_and_an_svg(tmp_path: Path) -> None:
+    pr_figure(curves(), tmp_path / "pr.png", "two methods")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pr.png", "pr.svg"]
+    content = (tmp_path / "pr.png").read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xaeB`\x82")
+    assert int.from_bytes(content[16:20], "big") >= 1200  # wide enough to print
+    words = [
+        "".join(text.itertext()) for text in ET.parse(tmp_path / "pr.svg").iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert "two methods" in words
+    assert words.index("high $x$ <b>") < words.index("low")  # the legend begins with the larger area
+
+
+def test_pr_figure_repeats(tmp_path: Path) -> None:
+    pr_figure(curves(), tmp_path / "a" / "pr.png")
+    pr_figure(curves(), tmp_path / "b" / "pr.png")
+    for name in ("pr.png", "pr.svg"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
