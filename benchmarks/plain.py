@@ -66,9 +66,7 @@ class PlainPCNN(nn.Module):
         return logits
 
 
-def train(
-    model: PlainPCNN, data: Padded, batches: list[Tensor], *, lr: float, weight_decay: float
-) -> PlainPCNN:
+def train(model: PlainPCNN, data: Padded, batches: list[Tensor], *, lr: float, weight_decay: float) -> PlainPCNN:
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, weight_decay=weight_decay)
     for chosen in batches:
         optimizer.zero_grad()

@@ -79,7 +79,7 @@ def random_shard(sentences: int, draw: np.random.Generator) -> Shard:
 def plain_rate(shard: Shard) -> float:
     data = pad(shard)
     model = PlainPCNN(VOCABULARY, RELATIONS)
-    batches = list(torch.randperm(len(shard)).split(BATCH))[:25]
+    batches = list(torch.split(torch.randperm(len(shard)), BATCH))[:25]
     train(model, data, batches[:3], lr=0.1, weight_decay=1e-5)
     return 22 * BATCH / seconds(lambda: train(model, data, batches[3:], lr=0.1, weight_decay=1e-5))
 
@@ -106,7 +106,12 @@ def limit_rate(shard: Shard) -> float:
     for _ in range(10):
         step()
     count = 200
-    return BATCH * count / seconds(lambda: [step() for _ in range(count)])
+
+    def many() -> None:
+        for _ in range(count):
+            step()
+
+    return BATCH * count / seconds(many)
 
 
 def federated_round() -> dict[str, float]:

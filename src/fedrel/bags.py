@@ -140,7 +140,7 @@ class _Columns:
 
     def save(self, folder: Path, name: str, relabel: npt.NDArray[np.int32]) -> None:
         entities = np.array(list(self.pair_numbers), dtype=np.int32).reshape(-1, 2)
-        columns = {
+        columns: dict[str, npt.NDArray[np.generic]] = {
             "tokens": np.frombuffer(self.tokens, np.int32),
             "offsets": np.frombuffer(self.offsets, np.int64),
             "spans": np.frombuffer(self.spans, np.int32).reshape(-1, 4),

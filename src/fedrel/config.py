@@ -240,5 +240,3 @@ def _line(text: str, prefix: str, key: str) -> str:
         elif current == prefix and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
             return f":{number_}"
     return ""
-
-

@@ -1,7 +1,7 @@
 """Mistakes of the person at the keyboard, told in one sentence that says how to mend them."""
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class UserError(Exception):

@@ -1,4 +1,4 @@
-"""A run from start to finish: rounds, dev scores, early stopping, checkpoints, the final test, and the folder it leaves.
+"""A run from start to finish: rounds, dev scores, early stopping, checkpoints, the final test, and its folder.
 
 Every file of the folder is a contract (see docs/files.md). The test split is opened once, at the end.
 """
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedrel import config
+from fedrel.assembly import Setup
 from fedrel.bags import Split
 from fedrel.errors import UserError
 from fedrel.evaluation.heldout import by_relation, curve, rank
@@ -29,7 +30,6 @@ from fedrel.federation.run import Round, run
 from fedrel.files import write_whole
 from fedrel.learning.named import Named
 from fedrel.saved import save_model
-from fedrel.assembly import Setup
 from fedrel.showcase import examples, final_selection
 
 BEST = "best.safetensors"

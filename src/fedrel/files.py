@@ -18,8 +18,8 @@ def write_whole(path: Path, content: bytes | bytearray | str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -32,9 +32,9 @@ def folder_whole(path: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         yield temporary
-        os.chmod(temporary, 0o755)
+        temporary.chmod(0o755)
         try:
-            os.replace(temporary, path)
+            temporary.replace(path)
         except OSError:
             if not path.is_dir():
                 raise

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from fedrel.assembly import Setup, build_model
 from fedrel.config import Extractor, section
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.errors import UserError
@@ -15,7 +16,6 @@ from fedrel.federation.checkpoint import load_weights, save_weights
 from fedrel.files import write_whole
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
-from fedrel.assembly import Setup, build_model
 
 
 @dataclass(frozen=True)

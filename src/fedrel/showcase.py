@@ -6,12 +6,14 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from fedrel.algorithms import LazyMIL
 from fedrel.algorithms.lazy_mil import elect
-from fedrel.bags import Ints
-from fedrel.learning.named import Named
 from fedrel.assembly import Setup
+from fedrel.bags import Ints
+from fedrel.federation.codec import Record
+from fedrel.learning.named import Named
 
 _FACTS, _REJECTED = 12, 4
 
@@ -19,7 +21,8 @@ _FACTS, _REJECTED = 12, 4
 def final_selection(setup: Setup, weights: Named) -> Ints | None:
     """The training rows of facts that the final model selects, over all platforms; none for methods that use all."""
     if isinstance(setup.algorithm, LazyMIL):
-        ballots, best = {}, {}
+        ballots: dict[str, Record] = {}
+        best: dict[str, Tensor] = {}
         for name, site in setup.sites.items():
             setup.model.load(weights, site.shard)
             best[name], score = setup.model.choose(site.shard)

@@ -177,9 +177,7 @@ def test_sentences_do_not_depend_on_the_hash_seed() -> None:
     )
     here = hashlib.sha256(repr(list(World(600).instances("train"))).encode()).hexdigest()
     environment = os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)}
-    there = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
+    there = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert there.stdout.strip() == here
 
 
@@ -244,12 +242,7 @@ def test_knowledge_base_is_what_the_sentences_are_labelled_with(demo: dict[str, 
 def test_some_facts_hold_at_most_once_of_an_entity() -> None:
     born = [head for head, relation, _ in World().triples() if relation == "person/born_in"]
     assert len(born) == len(set(born))
-    wed = [
-        id
-        for head, relation, tail in World().triples()
-        if relation == "person/spouse_of"
-        for id in (head, tail)
-    ]
+    wed = [id for head, relation, tail in World().triples() if relation == "person/spouse_of" for id in (head, tail)]
     assert len(wed) == len(set(wed))
 
 

@@ -26,7 +26,9 @@ METHODS: dict[str, Method] = {
         "platforms elect, for every fact, the one sentence most likely to express it",
     ),
     "none": Method(FedAvg, "none", "McMahan et al., AISTATS 2017", "FedAvg on every sentence as labelled"),
-    "one": Method(FedAvg, "one", "Zeng et al., EMNLP 2015", "each platform trains on the best sentence of its own bags"),
+    "one": Method(
+        FedAvg, "one", "Zeng et al., EMNLP 2015", "each platform trains on the best sentence of its own bags"
+    ),
     "ave": Method(FedAvg, "ave", "Lin et al., ACL 2016", "each platform averages the sentences of its own bags"),
     "att": Method(FedAvg, "att", "Lin et al., ACL 2016", "each platform attends over the sentences of its own bags"),
     "att-ra": Method(

@@ -66,11 +66,11 @@ class LazyMIL(FedAvg):
 
 
 def elect(ballots: Replies) -> Mapping[str, Named]:
-    """Tells each platform which of its own entries hold the highest score of their key; ties go to the first platform."""
+    """Tells each platform which of its entries hold the highest score of their key; ties go to the first platform."""
     votes = {platform: named_in(reply, "ballot") for platform, reply in ballots.items()}
     sizes = [len(vote["key"]) for vote in votes.values()]
     key = torch.cat([vote["key"] for vote in votes.values()])  # (n,) all entries, platform after platform
     score = torch.cat([vote["score"] for vote in votes.values()])
     won = torch.zeros(len(key), dtype=torch.bool)
     won[best_of_group(score, key)] = True
-    return {platform: Named(won=part) for platform, part in zip(votes, won.split(sizes), strict=True)}
+    return {platform: Named(won=part) for platform, part in zip(votes, torch.split(won, sizes), strict=True)}

@@ -6,9 +6,10 @@ Exit codes: 0 done, 2 the user's input, 1 our fault, 130 interrupted.
 from __future__ import annotations
 
 import errno
-import sys
+import functools
+from collections.abc import Callable
+from typing import ParamSpec
 
-import click
 import typer
 
 from fedrel.cli import compare, data, methods, run, show
@@ -16,17 +17,46 @@ from fedrel.cli.console import complain
 from fedrel.errors import UserError
 from fedrel.execution import installed_version
 
+Arguments = ParamSpec("Arguments")
+# What a person can mend: a full disk, a folder that is not theirs, a file in the way.
+_MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Train a relation extractor across organisations whose text stays at home.",
 )
-app.command("run")(run.run)
-app.command("compare")(compare.compare)
-app.command("show")(show.show)
-app.command("methods")(methods.methods)
-app.add_typer(data.app, name="data")
+data_app = typer.Typer(no_args_is_help=True, help="Make or check data sets.")
+app.add_typer(data_app, name="data")
+
+
+def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Turns a mistake into one sentence and an exit code, without a traceback."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Arguments.args, **options: Arguments.kwargs) -> None:
+        try:
+            command(*args, **options)
+        except UserError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            complain("interrupted")
+            raise typer.Exit(130) from None
+        except OSError as error:
+            if error.errno not in _MENDABLE:
+                raise
+            complain(f"{error.filename or 'writing'}: {error.strerror}; nothing half-written was left behind")
+            raise typer.Exit(2) from None
+
+    return wrapper
+
+
+for command in (run.run, compare.compare, show.show, methods.methods):
+    app.command(command.__name__)(guarded(command))
+for subcommand in (data.world, data.check):
+    data_app.command(subcommand.__name__)(guarded(subcommand))
 
 
 @app.callback(invoke_without_command=True)
@@ -37,30 +67,7 @@ def _top(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 def main() -> None:
-    sys.exit(_exit_code())
-
-
-def _exit_code() -> int:
-    try:
-        code = app(standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except UserError as error:
-        complain(str(error))
-        return 2
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except click.ClickException as error:
-        complain(error.format_message())
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        complain("interrupted")
-        return 130
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR):
-            place = f"{error.filename}: " if error.filename else ""
-            complain(f"{place}{error.strerror}; nothing half-written was left behind")
-            return 2
-        raise
+    app()
 
 
 if __name__ == "__main__":

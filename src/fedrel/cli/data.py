@@ -17,10 +17,7 @@ from fedrel.corpus import opennre
 from fedrel.errors import UserError
 from fedrel.files import folder_whole
 
-app = typer.Typer(no_args_is_help=True, help="Make or check data sets.")
 
-
-@app.command()
 def world(
     out_: Annotated[Path, typer.Option("--out", help="A new folder.")],
     size: Annotated[str, typer.Option(help='"demo", "nyt10" or a number of training sentences.')] = "demo",
@@ -45,14 +42,15 @@ def world(
     out.print(f"{out_}\ntrain on it with: fedrel run --set data.source=opennre --set data.path={out_}", soft_wrap=True)
 
 
-@app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="A folder with train, dev and test files, or one file.")],
     source: Annotated[str, typer.Option(help=f"Format: {', '.join(datasets.READERS)}.")] = "opennre",
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Read a data set as `fedrel run` would, and say what is in it."""
-    dataset = datasets.load(config.parse({"data": {"source": source, "path": str(path)}}, "fedrel data check").data, say=say)
+    dataset = datasets.load(
+        config.parse({"data": {"source": source, "path": str(path)}}, "fedrel data check").data, say=say
+    )
     summary = {}
     for name in SPLITS:
         split = getattr(dataset, name)

@@ -18,12 +18,16 @@ from fedrel.errors import UserError
 from fedrel.execution import Execution
 from fedrel.report.page import write_report
 
-Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value, e.g. training.lr=0.1")]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value, e.g. training.lr=0.1")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 
 
 def run(
-    experiment: Annotated[Path | None, typer.Argument(help="An experiment file; without one, the built-in demo.")] = None,
+    experiment: Annotated[
+        Path | None, typer.Argument(help="An experiment file; without one, the built-in demo.")
+    ] = None,
     set_: Settings = [],  # noqa: B006 - typer copies it
     out_: Annotated[Path | None, typer.Option("--out", help="Folder for the results.")] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Go on with an interrupted run.")] = None,

@@ -69,8 +69,16 @@ def lines(instances: Iterable[Instance]) -> Iterator[str]:
     for i in instances:
         row: dict[str, object] = {
             "token": list(i.tokens),
-            "h": {"id": i.head.id, "name": " ".join(i.tokens[i.head.start : i.head.end]), "pos": [i.head.start, i.head.end]},
-            "t": {"id": i.tail.id, "name": " ".join(i.tokens[i.tail.start : i.tail.end]), "pos": [i.tail.start, i.tail.end]},
+            "h": {
+                "id": i.head.id,
+                "name": " ".join(i.tokens[i.head.start : i.head.end]),
+                "pos": [i.head.start, i.head.end],
+            },
+            "t": {
+                "id": i.tail.id,
+                "name": " ".join(i.tokens[i.tail.start : i.tail.end]),
+                "pos": [i.tail.start, i.tail.end],
+            },
             "relation": i.relation,
         }
         if i.source:

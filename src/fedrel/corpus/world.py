@@ -89,9 +89,7 @@ class World:
 
     def __post_init__(self) -> None:
         if isinstance(self.size, str) and self.size not in SIZES:
-            raise UserError(
-                f'no world of size "{self.size}"{suggest(self.size, SIZES)}, or a number of sentences'
-            )
+            raise UserError(f'no world of size "{self.size}"{suggest(self.size, SIZES)}, or a number of sentences')
         if isinstance(self.size, int) and not SMALLEST <= self.size <= LARGEST:
             raise UserError(f"a world has {SMALLEST:,} to {LARGEST:,} training sentences, not {self.size:,}")
         if not 0 <= self.noise <= 1:
@@ -148,9 +146,7 @@ class World:
                 facts_left -= 1
             else:
                 pair = next(unrelated)
-                size, one_more = divmod(
-                    na_sentences_left, na_left
-                )  # as many pairs get one more: the sum is exact
+                size, one_more = divmod(na_sentences_left, na_left)  # as many pairs get one more: the sum is exact
                 size += rng.randrange(na_left) < one_more
                 na_left -= 1
                 na_sentences_left -= size

@@ -95,9 +95,7 @@ def _templates(texts: Sequence[str]) -> tuple[Template, ...]:
 
 @cache
 def phrases() -> Phrases:
-    raw: dict[str, Any] = tomllib.loads(
-        resources.files("fedrel.corpus").joinpath("world.toml").read_text("utf-8")
-    )
+    raw: dict[str, Any] = tomllib.loads(resources.files("fedrel.corpus").joinpath("world.toml").read_text("utf-8"))
     kinds = {
         name: Kind(
             share=kind["share"],
@@ -153,9 +151,7 @@ class Writer:
             mentions.append(Mention(f"Q{number}", len(before) + start, len(before) + end))
         return tuple(tokens), mentions[0], mentions[1]
 
-    def _surroundings(
-        self, relation: Relation, mentioned: Sequence[int], length: int
-    ) -> tuple[list[str], list[str]]:
+    def _surroundings(self, relation: Relation, mentioned: Sequence[int], length: int) -> tuple[list[str], list[str]]:
         """What stands before and after the core of a sentence: at random, but the sentence keeps to LENGTHS.
 
         There may be a clause that states a relation of the same types, of two entities not mentioned
@@ -225,9 +221,7 @@ class Writer:
                 type, number = cast[token]
                 kind = self._phrases.kinds[type]
                 start = len(tokens)
-                tokens += kind.name(
-                    number, int(len(kind.names) * rng.random() ** 2)
-                ).split()  # fuller forms first
+                tokens += kind.name(number, int(len(kind.names) * rng.random() ** 2)).split()  # fuller forms first
                 spans[token] = (start, len(tokens))
                 followed_by = template[at + 1] if at + 1 < len(template) else ""
                 if appositives and followed_by in APPOSITIVE_BEFORE and rng.random() < APPOSITIVE:

@@ -1,4 +1,4 @@
-"""ATT_RA (Ye & Ling, NAACL 2019, within bags): a bag has one vector per relation, weighted by the classifier's own rows.
+"""ATT_RA (Ye & Ling, NAACL 2019, within bags): one bag vector per relation, weighted by the classifier's rows.
 
 α_rj = softmax_j(w_r · x_j), b_r = Σ_j α_rj x_j, o_r = w_r · b_r + d_r, for every relation r; cross-entropy on o.
 """

@@ -76,7 +76,7 @@ def _text_file(path: Path) -> Pretrained:
                 words.append(word.lower())
                 rows.append(row)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f'{path}: cannot read word vectors ({error}); extractor.vectors is "random", "glove" or a file')
+        raise UserError(f'{path}: {error}; extractor.vectors is "random", "glove" or a file') from None
     except ValueError:
         raise UserError(f"{path}:{number}: expected a word and its numbers") from None
     if not rows:

@@ -84,7 +84,9 @@ def curve(ranking: Ranking, points: int = 400) -> dict[str, list[float]]:
     if not len(ranking.correct):
         return {"precision": [], "recall": []}
     hits = np.flatnonzero(ranking.correct)  # precision is highest where a fact is found
-    kept = np.unique(np.r_[0, hits[np.linspace(0, len(hits) - 1, min(points, len(hits))).astype(int)]] if len(hits) else [0])
+    kept = np.unique(
+        np.r_[0, hits[np.linspace(0, len(hits) - 1, min(points, len(hits))).astype(int)]] if len(hits) else [0]
+    )
     return {
         "precision": ranking.precision[kept].round(5).tolist(),
         "recall": ranking.recall[kept].round(5).tolist(),

@@ -1,6 +1,7 @@
 """How well a method selects sentences, where the truth is known. The truth is used for nothing else."""
 
 import numpy as np
+import numpy.typing as npt
 
 from fedrel.bags import Ints, Split
 
@@ -26,5 +27,5 @@ def selection_quality(split: Split, selected: Ints) -> dict[str, float] | None:
     }
 
 
-def _facts(split: Split, rows: np.ndarray) -> set[tuple[int, int]]:  # type: ignore[type-arg]
+def _facts(split: Split, rows: npt.NDArray[np.bool_]) -> set[tuple[int, int]]:
     return set(zip(split.pairs[rows].tolist(), split.labels[rows].tolist(), strict=True))

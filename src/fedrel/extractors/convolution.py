@@ -1,5 +1,6 @@
 """What CNN and PCNN share: word and position vectors, a convolution over packed sentences, max-pooling by piece."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -58,10 +59,10 @@ class Convolution(Encoder):
         head = F.embedding(batch.head_distance, self.head_position, padding_idx=0)
         tail = F.embedding(batch.tail_distance, self.tail_position, padding_idx=0)
         rows = torch.cat([self.words(batch.tokens), head, tail], dim=1)  # (T, D)
-        features = self.convolution(_Windows.apply(rows, self.window))  # (T, filters)
+        features = self.convolution(_windows(rows, self.window))  # (T, filters)
         lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
         piece = torch.repeat_interleave(lengths.reshape(-1), output_size=len(rows))  # (T,)
-        pooled = _PieceMax.apply(features, piece, lengths.numel())  # (S·(pieces+1), filters)
+        pooled = _piece_max(features, piece, lengths.numel())  # (S·(pieces+1), filters)
         pooled = pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
         return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
 
@@ -82,7 +83,7 @@ class _Windows(torch.autograd.Function):
         return padded.as_strided((count, window * width), (width, 1)).contiguous()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         count, width, window = len(grad), grad.shape[1] // ctx.window, ctx.window
         padded = grad.new_zeros(count + window - 1, width)
         for place in range(window):
@@ -105,7 +106,7 @@ class _PieceMax(torch.autograd.Function):
         return maxima.masked_fill(maxima == -torch.inf, 0)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         rows, piece, maxima = ctx.saved_tensors
         beaten = rows != maxima.index_select(0, piece)  # (T, H)
         filled = int((maxima[:, 0] > -torch.inf).sum()) * rows.shape[1]
@@ -114,3 +115,7 @@ class _PieceMax(torch.autograd.Function):
             holders = torch.zeros_like(maxima).scatter_add_(0, index, (~beaten).to(rows.dtype))
             grad = grad / holders.clamp_(min=1)
         return grad.index_select(0, piece).masked_fill_(beaten, 0), None, None
+
+
+_windows: Callable[[Tensor, int], Tensor] = _Windows.apply
+_piece_max: Callable[[Tensor, Tensor, int], Tensor] = _PieceMax.apply

@@ -24,9 +24,7 @@ class Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     parts = {"state": checkpoint.state} | {f"memory.{name}": memory for name, memory in checkpoint.memories.items()}
-    record: Record = {
-        f"{part}|{field}": value for part, values in parts.items() for field, value in values.items()
-    }
+    record: Record = {f"{part}|{field}": value for part, values in parts.items() for field, value in values.items()}
     write_whole(folder / "round.safetensors", encode(record, {"progress": json.dumps(checkpoint.progress)}))
 
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
+from fedrel.config import Training
 from fedrel.encoding.packed import Shard
 from fedrel.federation.codec import Record
-from fedrel.config import Training
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named, weighted_mean
 from fedrel.seeds import derive

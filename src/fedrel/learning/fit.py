@@ -22,7 +22,9 @@ class Fitted:
     sentences: Tensor  # those that training looked at
 
 
-def fit(model: Model, shard: Shard, training: Training, *, lr: float, seed: int, sentences: Tensor | None = None) -> Fitted:
+def fit(
+    model: Model, shard: Shard, training: Training, *, lr: float, seed: int, sentences: Tensor | None = None
+) -> Fitted:
     """SGD on the model as loaded. With `sentences`, on exactly those, each an instance of its own;
     otherwise on the whole shard as the model's denoiser sees it: sentence by sentence or bag by bag.
     """
@@ -37,7 +39,7 @@ def fit(model: Model, shard: Shard, training: Training, *, lr: float, seed: int,
     with seeded(seed, model.device):
         for _ in range(training.epochs):
             losses = []
-            for chosen in units[torch.randperm(len(units))].split(training.batch):
+            for chosen in torch.split(units[torch.randperm(len(units))], training.batch):
                 loss = model.loss(_batch(model, shard, chosen, plain=plain).to(model.device))
                 loss.backward()  # type: ignore[no-untyped-call]
                 _step(model, lr, training.weight_decay)
