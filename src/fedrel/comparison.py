@@ -20,6 +20,10 @@ from fedrel.errors import UserError, suggest
 class Row:
     label: str
     settings: tuple[str, ...]  # key=value, as for --set
+    columns: tuple[str, ...] = ()  # where it is wanted; none means everywhere
+
+    def stands_in(self, column: Column) -> bool:
+        return not self.columns or column.label in self.columns
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Comparison:
             Cell(row.label, column.label, seed, self._experiment(row, column, seed))
             for column in self.columns
             for row in self.rows
+            if row.stands_in(column)
             for seed in column.seeds
         ]
 
@@ -138,6 +143,10 @@ def read(
     )
     _require_different([row.label for row in rows], where)
     _require_different([column.label for column in columns], where)
+    known = [column.label for column in columns]
+    for row in rows:
+        if unknown := [label for label in row.columns if label not in known]:
+            raise UserError(f'{where}: row "{row.label}" wants the column "{unknown[0]}"{suggest(unknown[0], known)}')
     chosen = metric or asked.get("metric", "ap")
     if chosen not in METRICS:
         raise UserError(f'{where}: "{chosen}" is no metric{suggest(str(chosen), METRICS)}')
@@ -154,7 +163,11 @@ def _row(item: object, where: str) -> Row:
     if isinstance(item, str):
         return Row(item, (f"method.name={item}",))
     label, settings = _labelled(item, f"{where}: a row")
-    return Row(label, settings)
+    assert isinstance(item, dict)
+    columns = item.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        raise UserError(f"{where}: columns of {label} must be a list of column labels")
+    return Row(label, settings, tuple(columns))
 
 
 def _column(item: object, seeds: int | None, default: int, where: str) -> Column:

@@ -59,15 +59,15 @@ class Extractor:
 @dataclass(frozen=True)
 class Training:
     rounds: int = number(100, low=1)
-    patience: int = number(15, low=1)  # rounds without a better dev score before stopping
+    patience: int = number(12, low=1)  # rounds without a better dev score before stopping
     metric: str = "ap"  # the dev score that chooses the best round
     fraction: float = number(1.0, above=0, high=1)  # C
     epochs: int = number(3, low=1)  # E
     batch: int = number(32, low=1)  # B
-    lr: float = number(0.5, above=0)
+    lr: float = number(1.0, above=0)
     lr_decay: float = number(0.005, low=0, high=1)
     weight_decay: float = number(1e-5, low=0)
-    dropout: float = number(0.3, low=0, high=0.99)
+    dropout: float = number(0.5, low=0, high=0.99)
 
     def lr_at(self, round_: int) -> float:
         """lr · (1 - lr_decay)^round."""

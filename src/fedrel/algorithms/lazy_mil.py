@@ -26,7 +26,7 @@ class LazyMIL(FedAvg):
     """
 
     na: Literal["local", "elected"] = "local"
-    warmup: int = 3
+    warmup: int = 10
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         if hub.round < self.warmup:

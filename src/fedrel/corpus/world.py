@@ -25,7 +25,6 @@ DEMO_RELATIONS = 14  # how many relations of world.toml a small world has
 ALL_RELATIONS_FROM = 100_000  # training sentences from which on a world has all of them
 SMALLEST, LARGEST = 500, 1_000_000  # training sentences one may ask for
 LEAST_ENTITIES = 60  # of a type, in the smallest of worlds
-RECURRENCE = 0.3  # a small world writes about the same names again and again: fewer entities than facts ask for
 LONGEST_BAG = 40  # sentences of one fact pair
 NA_BAG = 1.3  # mean sentences of a pair without a fact, where the plan does not fix the total
 DOUBLE = 0.05  # share of fact pairs that hold two relations
@@ -52,7 +51,7 @@ class Plan:
         return self.pairs - self.facts + self.doubles
 
 
-DEMO = {"train": Plan(700, 2_667), "dev": Plan(250, 1_238), "test": Plan(500, 2_976)}
+DEMO = {"train": Plan(1_000, 3_150), "dev": Plan(250, 1_238), "test": Plan(500, 2_976)}
 NYT10 = {  # the counts of the New York Times corpus of 2010, as usually divided
     "train": Plan(16_444, 251_928, 466_876),
     "dev": Plan(1_808, 28_077, 55_167),
@@ -184,7 +183,7 @@ class World:
     @cached_property
     def _numbers(self) -> dict[str, range]:
         """The entities of each type, as a range of numbers."""
-        facts = sum(self.plan(split).facts for split in SPLITS) * (1 if self.size == "nyt10" else RECURRENCE)
+        facts = sum(self.plan(split).facts for split in SPLITS)
         used = {type for relation in self._schema for type in (relation.head, relation.tail)}
         ranges, start = {}, Random(f"{self.seed}/entities").randrange(10_000, 90_000)
         for type, kind in phrases().kinds.items():

@@ -18,7 +18,7 @@ from fedrel.corpus import Mention
 STRIDE = 2**31 - 1
 
 LENGTHS = range(10, 36)  # tokens of a sentence
-OPENER, CLOSER, SIDE_CLAUSE, APPOSITIVE = 0.3, 0.3, 0.34, 0.35  # how often one is added (where it fits)
+OPENER, CLOSER, SIDE_CLAUSE, APPOSITIVE = 0.3, 0.3, 0.15, 0.35  # how often one is added (where it fits)
 SIDE_CLAUSE_FIRST = 0.3  # how often the side clause comes first
 APPOSITIVE_BEFORE = {"was", "is", "has", "had", "were", "and", "in", "on", "for", "when", "with", "works"}
 

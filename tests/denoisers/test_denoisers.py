@@ -1,0 +1,108 @@
+"""The formulas, against the same thing written out bag by bag."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from fedrel.denoisers import DENOISERS, best_of_group
+from fedrel.denoisers.base import group_softmax
+
+HIDDEN, RELATIONS = 5, 3
+BAG = torch.tensor([0, 0, 0, 1, 2, 2])
+
+
+@pytest.fixture
+def vectors():
+    return torch.randn(6, HIDDEN, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+@pytest.fixture
+def classifier():
+    torch.manual_seed(2)
+    return nn.Linear(HIDDEN, RELATIONS, dtype=torch.float64)
+
+
+def make(name):
+    torch.manual_seed(3)
+    return DENOISERS[name](HIDDEN, RELATIONS).double()
+
+
+def keep(x):
+    return x
+
+
+@pytest.mark.parametrize("name", ["none", "one"])
+def test_none_and_one_score_a_bag_by_its_best_sentence(name, vectors, classifier):
+    p = torch.softmax(classifier(vectors), 1)
+    expected = torch.stack([p[:3].amax(0), p[3:4].amax(0), p[4:].amax(0)])
+    torch.testing.assert_close(make(name).score(vectors, BAG, 3, classifier), expected)
+
+
+def test_average_is_the_mean_of_the_sentences(vectors, classifier):
+    means = torch.stack([vectors[:3].mean(0), vectors[3], vectors[4:].mean(0)])
+    labels = torch.tensor([1, 0, 2])
+    expected = nn.functional.cross_entropy(classifier(means), labels)
+    torch.testing.assert_close(make("ave").loss(vectors, BAG, labels, classifier, keep), expected)
+    torch.testing.assert_close(make("ave").score(vectors, BAG, 3, classifier), torch.softmax(classifier(means), 1))
+
+
+def test_attention_weighs_by_the_query_of_the_label(vectors, classifier):
+    att = make("att")
+    with torch.no_grad():
+        att.diagonal.uniform_(0.5, 2)
+    labels = torch.tensor([1, 0, 2])
+    bags = []
+    for number, rows in enumerate([[0, 1, 2], [3], [4, 5]]):
+        score = vectors[rows] @ torch.diag(att.diagonal) @ att.query[labels[number]]
+        bags.append(torch.softmax(score, 0) @ vectors[rows])
+    expected = nn.functional.cross_entropy(classifier(torch.stack(bags)), labels)
+    torch.testing.assert_close(att.loss(vectors, BAG, labels, classifier, keep), expected)
+
+
+def test_attention_asks_every_relation_at_test(vectors, classifier):
+    att = make("att")
+    scores = att.score(vectors, BAG, 3, classifier)
+    for number, rows in enumerate([[0, 1, 2], [3], [4, 5]]):
+        for r in range(RELATIONS):
+            weight = torch.softmax(vectors[rows] @ (att.diagonal * att.query[r]), 0)
+            answer = torch.softmax(classifier(weight @ vectors[rows]), 0)[r]
+            torch.testing.assert_close(scores[number, r], answer)
+
+
+def test_relation_aware_attention_has_a_bag_vector_per_relation(vectors, classifier):
+    logits = torch.zeros(3, RELATIONS, dtype=torch.float64)
+    for number, rows in enumerate([[0, 1, 2], [3], [4, 5]]):
+        for r in range(RELATIONS):
+            w = classifier.weight[r]
+            b = torch.softmax(vectors[rows] @ w, 0) @ vectors[rows]
+            logits[number, r] = w @ b + classifier.bias[r]
+    labels = torch.tensor([1, 0, 2])
+    torch.testing.assert_close(
+        make("att-ra").loss(vectors, BAG, labels, classifier, keep), nn.functional.cross_entropy(logits, labels)
+    )
+    torch.testing.assert_close(make("att-ra").score(vectors, BAG, 3, classifier), torch.softmax(logits, 1))
+
+
+def test_bags_of_one_sentence_make_all_methods_agree(vectors, classifier):
+    labels = torch.tensor([0, 1, 2, 0, 1, 2])
+    alone = torch.arange(6)
+    losses = [make(name).loss(vectors, alone, labels, classifier, keep) for name in DENOISERS]
+    for loss in losses[1:]:
+        torch.testing.assert_close(loss, losses[0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.1, 0.5, 0.9])), min_size=1))
+def test_best_of_group_is_the_first_highest(entries):
+    group, score = (torch.tensor(column) for column in zip(*entries, strict=True))
+    expected = []
+    for wanted in sorted(set(group.tolist())):
+        places = [i for i, g in enumerate(group.tolist()) if g == wanted]
+        expected.append(max(places, key=lambda i: (score[i].item(), -i)))
+    assert best_of_group(score, group).tolist() == expected
+
+
+def test_softmax_within_bags_survives_large_scores():
+    weights = group_softmax(torch.tensor([[1000.0], [1001.0], [-1000.0]]), torch.tensor([0, 0, 1]), 2)
+    torch.testing.assert_close(weights.squeeze(), torch.tensor([0.26894142, 0.73105858, 1.0]))

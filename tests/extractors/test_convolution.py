@@ -1,0 +1,78 @@
+import pytest
+import torch
+
+from benchmarks.plain import pad
+from fedrel.extractors.convolution import _piece_max, _windows
+from tests.helpers import random_split, shard_of, small_model
+from tests.learning.test_fit import plain_copy
+
+
+def test_packed_pcnn_equals_padded_pcnn():
+    shard = shard_of(random_split(50, seed=2))
+    model, weights = small_model(dtype=torch.float64)
+    plain = plain_copy(model, weights)
+    model.load(weights, shard)
+    data = pad(shard, 16)
+    model.eval()
+    ours = model.classifier(model.encoder.encode(shard.sentences(torch.arange(50))))
+    torch.testing.assert_close(ours, plain(data.tokens, data.head, data.tail, data.piece), rtol=0, atol=1e-12)
+
+
+def test_a_sentence_does_not_feel_its_neighbours():
+    shard = shard_of(random_split(20, seed=2))
+    model, weights = small_model(dtype=torch.float64)
+    model.load(weights, shard)
+    together = model.encoder.encode(shard.sentences(torch.arange(20)))
+    for number in range(20):
+        alone = model.encoder.encode(shard.sentences(torch.tensor([number])))
+        torch.testing.assert_close(alone[0], together[number], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["pcnn", "cnn"])
+def test_gradients_are_right(kind):
+    shard = shard_of(random_split(6, seed=4))
+    model, weights = small_model(dtype=torch.float64, kind=kind)
+    model.load(weights, shard)
+    batch = shard.sentences(torch.arange(6))
+    weight = model.encoder.convolution.weight
+
+    def loss(values):
+        with torch.no_grad():
+            weight.copy_(values)
+        return model.encoder.encode(batch).square().sum()
+
+    start = weight.detach().clone()
+    loss(start).backward()
+    direction = torch.randn_like(start)
+    step = 1e-6
+    numeric = (loss(start + step * direction) - loss(start - step * direction)) / (2 * step)
+    torch.testing.assert_close((weight.grad * direction).sum(), numeric.detach(), rtol=1e-5, atol=1e-7)
+
+
+def test_cnn_takes_one_maximum_over_the_sentence():
+    shard = shard_of(random_split(10, seed=4))
+    model, weights = small_model(dtype=torch.float64, kind="cnn")
+    model.load(weights, shard)
+    assert model.encoder.encode(shard.sentences(torch.arange(10))).shape == (10, 6)
+
+
+def test_windows_stand_beside_each_row():
+    rows = torch.arange(1.0, 4.0)[:, None].requires_grad_()
+    seen = _windows(rows, 3)
+    assert seen.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0]]
+    seen.sum().backward()
+    assert rows.grad.squeeze().tolist() == [2, 3, 2]
+
+
+def test_piece_maximum_by_hand():
+    rows = torch.tensor([[1.0, 5.0], [3.0, 2.0], [-4.0, -1.0]], requires_grad=True)
+    best = _piece_max(rows, torch.tensor([0, 0, 2]), 3)
+    assert best.tolist() == [[3, 5], [0, 0], [-4, -1]]  # the empty piece gives 0
+    best.backward(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    assert rows.grad.tolist() == [[0, 2], [1, 0], [5, 6]]
+
+
+def test_rows_that_tie_share_the_gradient():
+    rows = torch.tensor([[2.0], [2.0], [1.0]], requires_grad=True)
+    _piece_max(rows, torch.tensor([0, 0, 0]), 1).sum().backward()
+    assert rows.grad.squeeze().tolist() == [0.5, 0.5, 0]

@@ -1,0 +1,81 @@
+"""Data flows one way, and imports follow it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import fedrel
+
+ROOT = Path(fedrel.__file__).parent
+# From the bottom up; a module may import from its own layer and from those above it in this list.
+LAYERS = [
+    ["errors", "seeds", "files"],
+    ["config"],
+    ["corpus"],
+    ["bags"],
+    ["datasets", "partition"],
+    ["encoding"],
+    ["learning.named"],
+    ["extractors", "denoisers"],
+    ["learning"],
+    ["privacy"],
+    ["federation.codec"],
+    ["federation.protocol"],
+    ["algorithms"],
+    ["federation"],
+    ["evaluation"],
+    ["assembly"],
+    ["saved", "showcase"],
+    ["execution"],
+    ["comparison", "report"],
+    ["cli"],
+]
+
+
+def layer(module: str) -> int:
+    name = module.removeprefix("fedrel.")
+    found = [
+        (len(prefix), number)
+        for number, prefixes in enumerate(LAYERS)
+        for prefix in prefixes
+        if name == prefix or name.startswith(prefix + ".")
+    ]
+    assert found, f"{module} has no place in the layers"
+    return max(found)[1]
+
+
+def imports(path: Path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedrel"):
+            if node.module == "fedrel":
+                yield from (f"fedrel.{alias.name}" for alias in node.names)
+            else:
+                # `from fedrel.federation import checkpoint` means the submodule
+                for alias in node.names:
+                    sub = ROOT / Path(*node.module.split(".")[1:]) / f"{alias.name}.py"
+                    yield f"{node.module}.{alias.name}" if sub.exists() else node.module
+
+
+def test_imports_follow_the_data():
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if name == "__init__":
+            continue
+        module = "fedrel." + name.removesuffix(".__init__")
+        for imported in imports(path):
+            assert layer(imported) <= layer(module), f"{module} imports {imported}, which lies further on"
+
+
+def test_learning_algorithms_and_simulator_need_torch_and_numpy_alone():
+    code = """
+import sys
+class Refuse:
+    allowed = {"torch", "numpy", "fedrel"}
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"typer", "rich", "jinja2", "matplotlib", "safetensors", "click", "sklearn"}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import fedrel.learning.fit, fedrel.algorithms, fedrel.federation.engines.simulator, fedrel.execution
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
