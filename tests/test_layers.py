@@ -33,7 +33,7 @@ LAYERS = [
 ]
 
 
-def layer(module: str) -> int:
+def layer(module):
     name = module.removeprefix("fedrel.")
     found = [
         (len(prefix), number)
@@ -45,7 +45,7 @@ def layer(module: str) -> int:
     return max(found)[1]
 
 
-def imports(path: Path):
+def imports(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedrel"):
             if node.module == "fedrel":

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedrel import datasets
-from fedrel.algorithms import METHODS, FedAvg, Method
+from fedrel.algorithms import METHODS, Centralised, FedAvg
 from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name, pair_bags
 from fedrel.config import Experiment, Extractor, Training, section
 from fedrel.denoisers import DENOISERS
@@ -35,7 +35,7 @@ class Setup:
     """Everything a run needs; the test split is not opened here."""
 
     experiment: Experiment
-    method: Method
+    denoiser: str
     algorithm: FedAvg
     dataset: Dataset
     vocabulary: Vocabulary
@@ -58,18 +58,19 @@ class Setup:
         return pack(split, rows, starts, self.sites.word_numbers, self.experiment.extractor.reach)
 
 
-def choose_method(settings: Mapping[str, object]) -> tuple[Method, FedAvg]:
-    """The [method] section: a name, and that method's own settings."""
+def choose_method(settings: Mapping[str, object]) -> tuple[FedAvg, str]:
+    """The [method] section, a name and that method's own settings: an algorithm, and the denoiser of its model."""
     options = dict(settings)
     name = str(options.pop("name"))
     if name not in METHODS:
         raise UserError(f'method.name = "{name}" is no method{suggest(name, METHODS)}')
     method = METHODS[name]
-    return method, section(method.algorithm, options, f"method {name}", "method.")
+    algorithm = section(method.algorithm, options, f"method {name}", "method.")
+    return algorithm, method.denoiser or vars(algorithm)["denoiser"]
 
 
 def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line: None) -> Setup:
-    method, algorithm = choose_method(experiment.method)
+    algorithm, denoiser = choose_method(experiment.method)
     if experiment.training.metric not in METRICS:
         wrong = experiment.training.metric
         raise UserError(f'training.metric = "{wrong}" is no metric{suggest(wrong, METRICS)}')
@@ -82,7 +83,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     dataset.require_no_overlap(experiment.data.allow_overlap)
     for note in dataset.notes:
         say(note)
-    platforms = 1 if method.centralised else experiment.partition.platforms
+    platforms = 1 if isinstance(algorithm, Centralised) else experiment.partition.platforms
     rows = iid(len(dataset.train), platforms, experiment.seed)
     pretrained = None
     if experiment.extractor.vectors != "random":
@@ -91,7 +92,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     known = set(pretrained.words) if pretrained else ()
     vocabulary = from_training(dataset, experiment.extractor.min_count, known)
     table = vectors.initial_table(vocabulary, experiment.extractor.word_dim, pretrained, experiment.seed)
-    model = build_model(experiment.extractor, method.denoiser, len(dataset.relations), table, experiment.seed)
+    model = build_model(experiment.extractor, denoiser, len(dataset.relations), table, experiment.seed)
     model.to(device)
     weights = model.weights()
     if experiment.extractor.embeddings == "trainable":
@@ -106,7 +107,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     )
     return Setup(
         experiment=experiment,
-        method=method,
+        denoiser=denoiser,
         algorithm=algorithm,
         dataset=dataset,
         vocabulary=vocabulary,

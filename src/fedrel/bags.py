@@ -7,9 +7,10 @@ offsets, head and tail spans, label, pair, source. Training bags gather the sent
 
 from __future__ import annotations
 
+import io
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from fedrel.files import folder_whole, write_whole
 
 Ints = npt.NDArray[np.int64]
 SPLITS = ("train", "dev", "test")
-FORMAT = 1  # of the folder; a cache of another format is built anew
+FORMAT = 2  # of the folder; a cache of another format is built anew
 _COLUMNS = ("tokens", "offsets", "spans", "labels", "pairs", "sources", "expressed", "pair_entities")
 
 
@@ -69,15 +70,15 @@ class Dataset:
 
     @cached_property
     def words(self) -> list[str]:
-        return _read_lines(self.folder / "words.txt")
+        return _read_names(self.folder / "words.json")
 
     @cached_property
     def entities(self) -> list[str]:
-        return _read_lines(self.folder / "entities.txt")
+        return _read_names(self.folder / "entities.json")
 
     @cached_property
     def sources(self) -> list[str]:
-        return _read_lines(self.folder / "sources.txt")
+        return _read_names(self.folder / "sources.json")
 
     @cached_property
     def train(self) -> Split:
@@ -151,14 +152,16 @@ class _Columns:
             "pair_entities": entities,
         }
         for column in _COLUMNS:
-            np.save(folder / f"{name}.{column}.npy", columns[column], allow_pickle=False)
+            content = io.BytesIO()  # a full disk has its error number when we write, and none when numpy does
+            np.save(content, columns[column], allow_pickle=False)
+            (folder / f"{name}.{column}.npy").write_bytes(content.getbuffer())
 
 
 def build(
     folder: Path,
     splits: Mapping[str, Callable[[], Iterable[Instance]]],
     *,
-    relations: Iterable[str] = (),
+    relations: Sequence[str] = (),
     notes: Iterable[str] = (),
 ) -> Dataset:
     """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test."""
@@ -171,6 +174,8 @@ def build(
     for split in ("train", "test"):
         if not columns[split].labels:
             raise UserError(f"the {split} split is empty; it needs at least one sentence")
+    if len(labels.numbers) == 1:
+        raise UserError(f'no sentence has a relation other than "{NA}": there is nothing to learn')
     order = [NA, *(relations or sorted(name for name in labels.numbers if name != NA))]
     relabel = np.zeros(len(order), dtype=np.int32)
     relabel[[labels.numbers[name] for name in order]] = np.arange(len(order))
@@ -178,7 +183,8 @@ def build(
         for name, filled in columns.items():
             filled.save(new, name, relabel)
         for name, numbering in (("words", words), ("entities", entities), ("sources", sources)):
-            (new / f"{name}.txt").write_text("\n".join(numbering.numbers), encoding="utf-8")
+            # JSON, since a name may hold anything, line ends too
+            (new / f"{name}.json").write_bytes(json.dumps(list(numbering.numbers), ensure_ascii=False).encode())
         meta = {
             "format": FORMAT,
             "relations": order,
@@ -211,9 +217,9 @@ def _fill(
         columns.expressed.append(-1 if instance.expressed is None else int(instance.expressed))
 
 
-def _read_lines(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8")
-    return text.split("\n") if text else []
+def _read_names(path: Path) -> list[str]:
+    names: list[str] = json.loads(path.read_bytes())
+    return names
 
 
 def fact_bags(split: Split, rows: Ints) -> tuple[Ints, Ints]:
@@ -236,7 +242,8 @@ def _group(rows: Ints, keys: Ints) -> tuple[Ints, Ints]:
 def fact_name(dataset: Dataset, split: Split, row: int) -> str:
     """The one place where a fact's key is made: the same on every platform that holds the fact."""
     head, tail = split.pair_entities[split.pairs[row]]
-    return "\t".join((dataset.entities[head], dataset.relations[split.labels[row]], dataset.entities[tail]))
+    parts = (dataset.entities[head], dataset.relations[split.labels[row]], dataset.entities[tail])
+    return "\t".join(part.replace("\\", r"\\").replace("\t", r"\t") for part in parts)  # no two facts share a key
 
 
 def iterate(dataset: Dataset, split: Split) -> Iterator[Instance]:

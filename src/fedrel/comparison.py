@@ -124,16 +124,21 @@ def read(
     metric: str | None,
 ) -> Comparison:
     """From a file with a [compare] section, from options, or from both (options win)."""
-    table = config.override(config.read_table(path), settings)
+    written, text = config.read_table(path)
     where = str(path or "compare")
+    config.parse({key: value for key, value in written.items() if key != "compare"}, where, text)
+    table = config.override(written, settings)
     asked = table.pop("compare", {})
+    config.parse(table, "--set")
     if not isinstance(asked, dict):
         raise UserError(f"{where}: compare must be a section")
     for key in asked:
-        if key not in ("rows", "columns", "metric", "reference", "seeds"):
-            raise UserError(
-                f'{where}: unknown key "compare.{key}"{suggest(key, ("rows", "columns", "metric", "seeds"))}'
-            )
+        if key not in _KEYS:
+            place = where + config.line_of(text, "compare.", key)
+            raise UserError(f'{place}: unknown key "compare.{key}"{suggest(key, _KEYS)}')
+    for key in ("rows", "columns"):
+        if not isinstance(asked.get(key, []), list):
+            raise UserError(f"{where}{config.line_of(text, 'compare.', key)}: compare.{key} must be a list")
     rows = [_row(item, where) for item in (list(methods) or asked.get("rows") or DEFAULT_ROWS)]
     number = seeds or _whole(asked.get("seeds", 5), f"{where}: compare.seeds")
     columns = (
@@ -156,13 +161,14 @@ def read(
     return Comparison(tuple(rows), tuple(columns), str(chosen), str(reference), table)
 
 
+_KEYS = ("rows", "columns", "metric", "reference", "seeds")
 DEFAULT_ROWS: list[object] = ["lazy-mil", "one", "ave", "att", "att-ra", "none"]
 
 
 def _row(item: object, where: str) -> Row:
     if isinstance(item, str):
         return Row(item, (f"method.name={item}",))
-    label, settings = _labelled(item, f"{where}: a row")
+    label, settings = _labelled(item, f"{where}: a row", ("label", "set", "columns"))
     assert isinstance(item, dict)
     columns = item.get("columns", [])
     if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
@@ -171,15 +177,18 @@ def _row(item: object, where: str) -> Row:
 
 
 def _column(item: object, seeds: int | None, default: int, where: str) -> Column:
-    label, settings = _labelled(item, f"{where}: a column")
+    label, settings = _labelled(item, f"{where}: a column", ("label", "set", "seeds"))
     assert isinstance(item, dict)
     number = seeds or _whole(item.get("seeds", default), f"{where}: seeds of {label}")
     return Column(label, settings, tuple(range(1, number + 1)))
 
 
-def _labelled(item: object, what: str) -> tuple[str, tuple[str, ...]]:
+def _labelled(item: object, what: str, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     if not isinstance(item, dict) or not isinstance(item.get("label"), str):
         raise UserError(f'{what} needs a label, for example {{label = "C = 1", set = ["training.fraction=1.0"]}}')
+    for key in item:
+        if key not in keys:
+            raise UserError(f'{what} ({item["label"]}): unknown key "{key}"{suggest(key, keys)}')
     settings = item.get("set", [])
     if not isinstance(settings, list) or not all(isinstance(setting, str) for setting in settings):
         raise UserError(f'{what} ({item["label"]}): set must be a list of "key=value"')

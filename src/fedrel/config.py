@@ -48,25 +48,25 @@ class Extractor:
     vectors: str = "random"  # or "glove", or a file
     embeddings: Literal["trainable", "frozen"] = "trainable"
     min_count: int = number(10, low=1)  # rarer words are unknown, unless they have a pretrained vector
-    word_dim: int = number(50, low=1)
-    position_dim: int = number(5, low=1)
-    filters: int = number(230, low=1)
-    window: int = number(3, low=1)
-    reach: int = number(60, low=1)  # distances beyond this count as this
+    word_dim: int = number(50, low=1, high=10_000)
+    position_dim: int = number(5, low=1, high=1_000)
+    filters: int = number(230, low=1, high=100_000)
+    window: int = number(3, low=1, high=99)
+    reach: int = number(60, low=1, high=16_000)  # distances beyond this count as this; stored in 16 bits
     activation: Literal["tanh", "relu"] = "tanh"
 
 
 @dataclass(frozen=True)
 class Training:
-    rounds: int = number(100, low=1)
+    rounds: int = number(100, low=1, high=1_000_000)
     patience: int = number(12, low=1)  # rounds without a better dev score before stopping
     metric: str = "ap"  # the dev score that chooses the best round
     fraction: float = number(1.0, above=0, high=1)  # C
     epochs: int = number(3, low=1)  # E
-    batch: int = number(32, low=1)  # B
-    lr: float = number(1.0, above=0)
+    batch: int = number(32, low=1, high=1_000_000)  # B
+    lr: float = number(1.0, above=0, high=1_000)
     lr_decay: float = number(0.005, low=0, high=1)
-    weight_decay: float = number(1e-5, low=0)
+    weight_decay: float = number(1e-5, low=0, high=1)
     dropout: float = number(0.5, low=0, high=0.99)
 
     def lr_at(self, round_: int) -> float:
@@ -78,7 +78,7 @@ class Training:
 class Engine:
     kind: Literal["local"] = "local"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: int = number(0, low=0)  # of torch; 0 leaves the choice to torch
+    threads: int = number(0, low=0, high=1_024)  # of torch; 0 leaves the choice to torch
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,25 @@ class Experiment:
 
 def read(path: Path | None, settings: Iterable[str] = ()) -> Experiment:
     """The experiment in a file (none: all defaults), with `key.path=value` settings on top."""
-    table = override(read_table(path), settings)
-    text = path.read_text(encoding="utf-8") if path else ""
-    return parse(table, str(path or "--set"), text)
+    table, text = read_table(path)
+    parse(table, str(path), text)  # a mistake in the file is told with its line, one in a setting without
+    return parse(override(table, settings), "--set")
 
 
-def read_table(path: Path | None) -> dict[str, object]:
+def read_table(path: Path | None) -> tuple[dict[str, object], str]:
+    """What a file says, and its text to find lines in."""
     if path is None:
-        return {}
+        return {}, ""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = path.read_bytes()
+        text = raw.decode("utf-8-sig")
+        return tomllib.loads(text), text
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        number_ = raw.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{number_}: not UTF-8 text; convert the file to UTF-8") from None
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
 
 
@@ -145,18 +151,24 @@ def section(cls: type[Section], table: Table, where: str, prefix: str = "", text
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(cls)
     values: dict[str, object] = {}
+
+    def wrong(key: str, what: str) -> UserError:
+        return UserError(f"{where}{line_of(text, prefix, key)}: {what}")
+
     for key, value in table.items():
         name = f"{prefix}{key}"
-        place = where + _line(text, prefix, key)
         if key not in known:
-            raise UserError(f'{place}: unknown key "{name}"{suggest(key, known)}')
+            raise wrong(key, f'unknown key "{name}"{suggest(key, known)}')
         hint = hints[key]
         if is_dataclass(hint):
             if not isinstance(value, dict):
-                raise UserError(f"{place}: {name} must be a section")
+                raise wrong(key, f"{name} must be a section")
             values[key] = section(typing.cast(type, hint), value, where, f"{name}.", text)
-        else:
-            values[key] = _checked(value, hint, known[key].metadata, f"{place}: {name}")
+            continue
+        try:
+            values[key] = _checked(value, hint, known[key].metadata, name)
+        except UserError as error:
+            raise wrong(key, str(error)) from None
     return cls(**values)
 
 
@@ -168,7 +180,7 @@ def _checked(value: object, hint: object, bounds: Mapping[str, float | None], na
         return value
     kinds = typing.get_args(hint) if isinstance(hint, UnionType) else (hint,)
     if float in kinds and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) < 2**1023 else float("inf")
     if type(value) not in kinds:
         wanted = " or ".join(_KINDS[kind] for kind in kinds)
         raise UserError(f"{name} must be {wanted}, not {value!r}")
@@ -182,9 +194,12 @@ def _checked(value: object, hint: object, bounds: Mapping[str, float | None], na
             raise UserError(f"{name} = {value}: must be at most {high:g}")
         if value != value or value in (float("inf"), float("-inf")):
             raise UserError(f"{name} = {value}: must be a finite number")
+    if isinstance(value, str) and _SURROGATE.search(value):
+        raise UserError(f"{name} = {value!r} cannot be written as UTF-8 text")
     return value
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # how Python holds bytes of a command line that are no UTF-8
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -220,23 +235,29 @@ def _toml(value: object) -> str:
 
 def _value(text: str) -> object:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        read = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return float(text) if re.fullmatch(r"[+-]?\.\d+", text) else text  # .5 is a number to people
+    plain = len(read) == 1 and isinstance(read["value"], bool | int | float | str | list | dict)
+    return read["value"] if plain else text  # 2024-01-01 is a folder's name sooner than a date
 
 
 def _copy(table: Mapping[str, object]) -> dict[str, Any]:
     return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
 
 
-def _line(text: str, prefix: str, key: str) -> str:
-    """`:7` where the file's text shows the key inside its section, else nothing."""
-    current = ""
-    for number_, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            current = header[1].strip() + "."
-            if f"{prefix}{key}." == current:
-                return f":{number_}"
-        elif current == prefix and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
-            return f":{number_}"
+def line_of(text: str, prefix: str, key: str) -> str:
+    """`:7` where the TOML text gives the key of a section its value, else nothing."""
+    lines = text.split("\n")
+    whole = 0  # lines that are statements to their end: a string or a list may go over several
+    for count in range(1, len(lines) + 1):
+        try:
+            here: object = tomllib.loads("\n".join(lines[:count]) + "\n")
+        except ValueError:
+            continue
+        for part in (*prefix.split(".")[:-1], key):
+            here = here.get(part) if isinstance(here, dict) else None
+        if here is not None:
+            return f":{whole + 1}"
+        whole = count
     return ""

@@ -58,12 +58,17 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
     hashes = {split: _hash(path) for split, path in found.items()}
     key = _key(data.source, json.dumps(hashes, sort_keys=True))
     streams: dict[str, Stream] = {split: partial(read, path) for split, path in found.items()}
+    for split in ("train", "test"):
+        if split in found and _is_empty(streams[split]):
+            raise UserError(f"{found[split]}: no sentences; {split} needs at least one")
     notes = []
     for split in ("test", "dev"):
         if split not in streams or (split == "dev" and _is_empty(streams["dev"])):
             if split == "test" and len(found) > 1:
                 raise UserError(f"{data.path}: no test file; name it test{found['train'].suffix}")
             streams = _carve(streams, split)
+            if _is_empty(streams[split]) or _is_empty(streams["train"]):
+                raise UserError(f"{data.path}: too few entity pairs to carve {split} from train; add a {split} file")
             notes.append(f"no {split} sentences given: one pair in {_HELD_OUT} was carved from train for {split}")
     return _cached(key, streams, [], notes, f"reading {data.path}", say)
 

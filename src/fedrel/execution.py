@@ -30,7 +30,7 @@ from fedrel.federation.run import Round, run
 from fedrel.files import write_whole
 from fedrel.learning.named import Named
 from fedrel.saved import save_model
-from fedrel.showcase import examples, final_selection
+from fedrel.showcase import examples, look
 
 BEST = "best.safetensors"
 
@@ -225,17 +225,20 @@ class Execution:
         standing.add("test", time.perf_counter() - begin)
         lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
         best_line = lines[standing.best_round - 1]
-        chosen = final_selection(setup, best)
+        looking = time.perf_counter()
+        self.tick("looking at the training sentences")
+        seen = look(setup, best)
+        standing.add("showcase", time.perf_counter() - looking)
         selection = best_line["selection"]
-        if selection is None and chosen is not None and setup.model.denoiser.chooses:
-            selection = selection_quality(setup.dataset.train, chosen)
+        if selection is None and seen is not None and setup.model.denoiser.chooses:
+            selection = selection_quality(setup.dataset.train, seen.selected)
         save_model(self.out / "model", setup, best)
         details = {
             "pr": curve(ranking),
             "relations": by_relation(scores, test.facts, setup.dataset.relations),
             "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
             "held": {name: len(rows) for name, rows in setup.sites.rows.items()},
-            "examples": [] if chosen is None else examples(setup, best, chosen),
+            "examples": [] if seen is None else examples(setup, seen),
             "data": setup.dataset.meta,
         }
         write_whole(self.out / "details.json", json.dumps(details))

@@ -20,8 +20,10 @@ def write_whole(path: Path, content: bytes | bytearray | str) -> None:
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # the name that a person knows
         raise
 
 

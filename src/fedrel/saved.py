@@ -35,7 +35,7 @@ def save_model(folder: Path, setup: Setup, weights: Named) -> None:
     write_whole(folder / "vocabulary.txt", "\n".join(setup.vocabulary.words))
     described = {
         "extractor": vars(setup.experiment.extractor),
-        "denoiser": setup.method.denoiser,
+        "denoiser": setup.denoiser,
         "relations": setup.dataset.relations,
     }
     write_whole(folder / "config.json", json.dumps(described, indent=1) + "\n")

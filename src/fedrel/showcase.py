@@ -2,73 +2,82 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import numpy.typing as npt
 
 from fedrel.algorithms import LazyMIL
 from fedrel.algorithms.lazy_mil import elect
 from fedrel.assembly import Setup
-from fedrel.bags import Ints
+from fedrel.bags import Ints, fact_bags
+from fedrel.denoisers import best_of_group
 from fedrel.federation.codec import Record
 from fedrel.learning.named import Named
 
 _FACTS, _REJECTED = 12, 4
 
 
-def final_selection(setup: Setup, weights: Named) -> Ints | None:
-    """The training rows of facts that the final model selects, over all platforms; none for methods that use all."""
-    if isinstance(setup.algorithm, LazyMIL):
-        ballots: dict[str, Record] = {}
-        best: dict[str, Tensor] = {}
-        for name, site in setup.sites.items():
-            setup.model.load(weights, site.shard)
-            best[name], score = setup.model.choose(site.shard)
-            ballots[name] = {"ballot": Named(key=site.fact_keys(), score=score)}
-        won = elect(ballots)
-        parts = [setup.sites[name].shard.rows[best[name][won[name]["won"]]] for name in best]
-    elif setup.model.denoiser.chooses:
-        parts = []
-        for site in setup.sites.values():
-            setup.model.load(weights, site.shard)
-            parts.append(site.shard.rows[setup.model.choose(site.shard)[0]])
-    else:
+@dataclass(frozen=True)
+class Showcase:
+    """What the final model makes of every training sentence. S training rows."""
+
+    scores: npt.NDArray[np.float32]  # (S,) p(label | sentence)
+    holders: npt.NDArray[np.int32]  # (S,) the platform, by its place in the order of names
+    selected: Ints  # rows of facts that were selected
+
+
+def look(setup: Setup, weights: Named) -> Showcase | None:
+    """Scores every sentence where it lies and selects as the method does; none for methods that use all sentences."""
+    elects = isinstance(setup.algorithm, LazyMIL)
+    if not elects and not setup.model.denoiser.chooses:
         return None
-    rows = np.concatenate(parts)
-    return np.sort(rows[np.asarray(setup.dataset.train.labels)[rows] > 0])
-
-
-def examples(setup: Setup, weights: Named, selected: Ints) -> list[dict[str, Any]]:
-    """A few facts, each with a selected sentence and some that lost against it, with their scores."""
     train = setup.dataset.train
-    chosen = set(selected.tolist())
-    score: dict[int, float] = {}
-    holder: dict[int, str] = {}
-    by_fact: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for name, site in setup.sites.items():
+    scores = np.zeros(len(train), dtype=np.float32)
+    holders = np.zeros(len(train), dtype=np.int32)
+    best: dict[str, Ints] = {}
+    ballots: dict[str, Record] = {}
+    for number, (name, site) in enumerate(setup.sites.items()):
         setup.model.load(weights, site.shard)
-        for row, p in zip(site.shard.rows.tolist(), setup.model.label_probabilities(site.shard).tolist(), strict=True):
-            score[row], holder[row] = p, name
-            if train.labels[row] > 0:
-                by_fact[int(train.pairs[row]), int(train.labels[row])].append(row)
+        probability = setup.model.label_probabilities(site.shard)
+        chosen = best_of_group(probability, site.shard.bag_of_sentences())
+        scores[site.shard.rows], holders[site.shard.rows] = probability.numpy(), number
+        best[name] = site.shard.rows[chosen]
+        if elects:
+            ballots[name] = {"ballot": Named(key=site.fact_keys(), score=probability[chosen])}
+    if elects:
+        won = elect(ballots)
+        best = {name: rows[won[name]["won"].numpy()] for name, rows in best.items()}
+    selected = np.concatenate(list(best.values()))
+    return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] > 0]))
+
+
+def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:
+    """A few facts with much evidence, of different relations: who was selected, and who lost against them."""
+    train = setup.dataset.train
+    is_selected = np.zeros(len(train), dtype=bool)
+    is_selected[seen.selected] = True
+    rows, starts = fact_bags(train, np.flatnonzero(np.asarray(train.labels) > 0))
     shown: list[dict[str, Any]] = []
-    seen: dict[int, int] = defaultdict(int)  # examples by relation, so that they differ
-    for (pair, label), rows in sorted(by_fact.items(), key=lambda item: (-len(item[1]), item[0])):
-        winners = [row for row in rows if row in chosen]
-        losers = sorted((row for row in rows if row not in chosen), key=lambda row: -score[row])
-        if not winners or not losers or seen[label] >= 1 + len(shown) // len(setup.dataset.relations):
+    per_relation = Counter[int]()
+    for bag in np.argsort(starts[:-1] - starts[1:], kind="stable"):  # the largest first
+        fact = rows[starts[bag] : starts[bag + 1]]
+        winners, losers = fact[is_selected[fact]], fact[~is_selected[fact]]
+        label = int(train.labels[fact[0]])
+        if not len(winners) or not len(losers) or per_relation[label] > len(shown) // len(setup.dataset.relations):
             continue
-        seen[label] += 1
-        head, tail = train.pair_entities[pair]
+        per_relation[label] += 1
+        head, tail = train.pair_entities[train.pairs[fact[0]]]
+        best_losers = losers[np.argsort(-seen.scores[losers], kind="stable")]
         shown.append(
             {
                 "head": setup.dataset.entities[head],
                 "relation": setup.dataset.relations[label],
                 "tail": setup.dataset.entities[tail],
-                "selected": [_sentence(setup, row, score[row], holder[row]) for row in winners[:_REJECTED]],
-                "rejected": [_sentence(setup, row, score[row], holder[row]) for row in losers[:_REJECTED]],
+                "selected": [_sentence(setup, seen, int(row)) for row in winners[:_REJECTED]],
+                "rejected": [_sentence(setup, seen, int(row)) for row in best_losers[:_REJECTED]],
             }
         )
         if len(shown) == _FACTS:
@@ -76,14 +85,14 @@ def examples(setup: Setup, weights: Named, selected: Ints) -> list[dict[str, Any
     return shown
 
 
-def _sentence(setup: Setup, row: int, score: float, platform: str) -> dict[str, Any]:
+def _sentence(setup: Setup, seen: Showcase, row: int) -> dict[str, Any]:
     train = setup.dataset.train
     truth = int(train.expressed[row])
     return {
         "tokens": setup.dataset.sentence(train, row),
         "head": train.spans[row, :2].tolist(),
         "tail": train.spans[row, 2:].tolist(),
-        "score": score,
-        "platform": platform,
+        "score": float(seen.scores[row]),
+        "platform": list(setup.sites)[seen.holders[row]],
         "expressed": None if truth < 0 else bool(truth),
     }

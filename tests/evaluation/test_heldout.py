@@ -27,7 +27,8 @@ def test_areas_agree_with_scikit_learn(seed, pairs, relations):
     scores = draw.permutation(pairs * relations).reshape(pairs, relations) / (pairs * relations)
     truth = draw.random((pairs, relations)) < 0.3
     truth[0, 1] = True
-    facts = np.argwhere(truth[:, 1:]) + [0, 1]
+    facts = np.argwhere(truth[:, 1:])
+    facts[:, 1] += 1
     ranking = rank(scores, facts)
     metrics = ranking.metrics()
     expected = average_precision_score(truth[:, 1:].reshape(-1), scores[:, 1:].reshape(-1))

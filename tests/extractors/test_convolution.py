@@ -10,7 +10,7 @@ from tests.learning.test_fit import plain_copy
 def test_packed_pcnn_equals_padded_pcnn():
     shard = shard_of(random_split(50, seed=2))
     model, weights = small_model(dtype=torch.float64)
-    plain = plain_copy(model, weights)
+    plain = plain_copy(weights)
     model.load(weights, shard)
     data = pad(shard, 16)
     model.eval()
@@ -61,6 +61,7 @@ def test_windows_stand_beside_each_row():
     seen = _windows(rows, 3)
     assert seen.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0]]
     seen.sum().backward()
+    assert rows.grad is not None
     assert rows.grad.squeeze().tolist() == [2, 3, 2]
 
 
@@ -69,10 +70,12 @@ def test_piece_maximum_by_hand():
     best = _piece_max(rows, torch.tensor([0, 0, 2]), 3)
     assert best.tolist() == [[3, 5], [0, 0], [-4, -1]]  # the empty piece gives 0
     best.backward(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    assert rows.grad is not None
     assert rows.grad.tolist() == [[0, 2], [1, 0], [5, 6]]
 
 
 def test_rows_that_tie_share_the_gradient():
     rows = torch.tensor([[2.0], [2.0], [1.0]], requires_grad=True)
     _piece_max(rows, torch.tensor([0, 0, 0]), 1).sum().backward()
+    assert rows.grad is not None
     assert rows.grad.squeeze().tolist() == [0.5, 0.5, 0]

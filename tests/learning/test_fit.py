@@ -7,15 +7,15 @@ from benchmarks.plain import PlainPCNN, pad, train
 from fedrel.config import Training
 from fedrel.errors import DivergedError
 from fedrel.learning.fit import fit
-from fedrel.learning.model import WORDS, Model
-from fedrel.learning.named import Named, apply_patch
+from fedrel.learning.model import WORDS
+from fedrel.learning.named import apply_patch
 from fedrel.seeds import seeded
 from tests.helpers import random_split, shard_of, small_model
 
 TRAINING = Training(epochs=3, batch=7, lr=0.3, weight_decay=0.01, dropout=0.0)
 
 
-def plain_copy(model: Model, weights: Named, relations=4) -> PlainPCNN:
+def plain_copy(weights, relations=4):
     """The padded model with the same weights."""
     plain = PlainPCNN(len(weights[WORDS]), relations, reach=5, filters=6, dropout=0.0).to(weights[WORDS].dtype)
     with torch.no_grad():
@@ -39,7 +39,7 @@ def same_batches(sentences: int, seed: int) -> list[torch.Tensor]:
 def test_a_round_of_sparse_training_equals_dense_training_with_weight_decay(dtype, tolerance):
     shard = shard_of(random_split(60, seed=3))
     model, weights = small_model(dtype=dtype)
-    plain = plain_copy(model, weights)
+    plain = plain_copy(weights)
     model.load(weights, shard)
     fitted = fit(model, shard, TRAINING, lr=0.3, seed=11)
     ours = apply_patch(weights, model.trained(shard, fitted.sentences))

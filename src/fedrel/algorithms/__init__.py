@@ -1,7 +1,8 @@
 """Methods, one paper per file. A plain dictionary says what there is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from fedrel.algorithms.centralised import Centralised
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.lazy_mil import LazyMIL
 
@@ -11,11 +12,9 @@ class Method:
     """A name a user types: an algorithm with its fixed parts, and the paper it comes from."""
 
     algorithm: type[FedAvg]
-    denoiser: str
+    denoiser: str | None  # none: the algorithm's own setting says
     paper: str
     summary: str
-    centralised: bool = False
-    defaults: dict[str, object] = field(default_factory=dict)
 
 
 METHODS: dict[str, Method] = {
@@ -34,9 +33,7 @@ METHODS: dict[str, Method] = {
     "att-ra": Method(
         FedAvg, "att-ra", "Ye and Ling, NAACL 2019", "attention within bags with one bag vector per relation"
     ),
-    "centralised": Method(
-        FedAvg, "one", "reference", "all text in one place, which the platforms must not do", centralised=True
-    ),
+    "centralised": Method(Centralised, None, "reference", "all text in one place, which the platforms must not do"),
 }
 
-__all__ = ["METHODS", "FedAvg", "LazyMIL", "Method"]
+__all__ = ["METHODS", "Centralised", "FedAvg", "LazyMIL", "Method"]

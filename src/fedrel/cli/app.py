@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
+import sys
 from collections.abc import Callable
 from typing import ParamSpec
 
@@ -19,7 +21,10 @@ from fedrel.execution import installed_version
 
 Arguments = ParamSpec("Arguments")
 # What a person can mend: a full disk, a folder that is not theirs, a file in the way.
-_MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
+_MENDABLE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG),
+}
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,6 +72,9 @@ def _top(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
     app()
 
 

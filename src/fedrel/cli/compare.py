@@ -6,8 +6,10 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +17,14 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from fedrel import config
 from fedrel.assembly import prepare
-from fedrel.cli.console import duration, err, out, print_json, say
+from fedrel.cli.console import duration, err, out, print_json, say, tell
+from fedrel.cli.show import read_json, read_result
 from fedrel.comparison import Cell, Comparison, read
 from fedrel.errors import DivergedError, UserError
 from fedrel.execution import Execution
@@ -52,7 +56,11 @@ def compare(
     folder = out_ or Path("runs") / f"compare-{experiment.stem if experiment else 'world'}"
     cells = asked.cells()
     begin = time.monotonic()
-    _run_missing(cells, folder / "cells", jobs)
+    try:
+        _run_missing(cells, folder / "cells", jobs)
+    except KeyboardInterrupt:
+        err.print("what was finished is kept; the same command goes on from there")
+        raise
     report = _collect(asked, cells, folder)
     report["seconds"] = time.monotonic() - begin
     write_whole(folder / "compare.json", json.dumps(report, indent=1) + "\n")
@@ -62,8 +70,8 @@ def compare(
         return
     out.print(comparison_table(report))
     for figure in figures:
-        out.print(f"figure  {figure}", soft_wrap=True)
-    out.print(f"result  {folder / 'compare.json'}   (again: fedrel show {folder})", soft_wrap=True)
+        tell(f"figure  {figure}")
+    tell(f"result  {folder / 'compare.json'}   (again: fedrel show {folder})")
 
 
 def comparison_table(report: dict[str, Any]) -> Table:
@@ -74,15 +82,15 @@ def comparison_table(report: dict[str, Any]) -> Table:
         title=f"test {report['metric']}, mean ± standard deviation over seeds; the best round is chosen on dev",
         title_justify="left",
         show_lines=True,
-        caption=f"Δ: how far {report['reference']} is ahead, mean paired difference ± its standard error; "
+        caption=f"Δ: how far {escape(report['reference'])} is ahead, mean paired difference ± its standard error; "
         "* more than twice its standard error",
         caption_justify="left",
     )
     table.add_column("method")
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(escape(column), justify="right")
     for row in rows:
-        table.add_row(row, *(_cell_text(entries[row, column], report) for column in columns))
+        table.add_row(escape(row), *(_cell_text(entries[row, column], report) for column in columns))
     return table
 
 
@@ -101,6 +109,7 @@ def _cell_text(entry: dict[str, Any], report: dict[str, Any]) -> str:
 
 
 def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
+    cells = list({cell.name: cell for cell in cells}.values())  # fraction=1 and fraction=1.0 are one run
     missing = [cell for cell in cells if not (folder / cell.name / "result.json").is_file()]
     if len(missing) < len(cells):
         say(f"{len(cells) - len(missing)} of {len(cells)} runs are finished already and are used again")
@@ -111,25 +120,45 @@ def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
     threads = max(cores // side_by_side, 1)
     say(f"{len(missing)} runs, {side_by_side} side by side")
     prepare(missing[0].experiment, say=say)  # reads the data once, before several processes would
+    _forget_unstarted(folder / cell.name for cell in missing)
     with _progress() as bar, ProcessPoolExecutor(side_by_side, multiprocessing.get_context("spawn")) as pool:
         task = bar.add_task("", total=len(missing), left="")
         begin = time.monotonic()
-        futures = {
-            pool.submit(run_cell, config.to_table(cell.experiment), str(folder / cell.name), threads): cell
-            for cell in missing
-        }
         try:
+            futures = _submit(pool, missing, folder, threads)
             for count, (cell, line) in enumerate(_as_they_finish(futures), 1):
                 left = (time.monotonic() - begin) / count * (len(missing) - count)
                 bar.update(task, completed=count, left=f"about {duration(left)} left")
-                err.print(
-                    f"{count}/{len(missing)}  {cell.row}, {cell.column}, seed {cell.seed}: {line}", soft_wrap=True
-                )
+                news = f"{count}/{len(missing)}  {cell.row}, {cell.column}, seed {cell.seed}: {line}"
+                err.print(news, soft_wrap=True, markup=False)
         except BaseException:
             for process in pool._processes.values():
                 process.terminate()  # a half-finished run goes on from its checkpoint next time
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _submit(pool: ProcessPoolExecutor, cells: list[Cell], folder: Path, threads: int) -> dict[Future[str], Cell]:
+    """Starts the processes deaf to Ctrl-C, which a terminal sends to all: this one tells them when to stop."""
+    hearing = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return {
+            pool.submit(run_cell, config.to_table(cell.experiment), str(folder / cell.name), threads): cell
+            for cell in cells
+        }
+    finally:
+        signal.signal(signal.SIGINT, hearing)
+
+
+def _forget_unstarted(folders: Iterable[Path]) -> None:
+    """A run that was cut off before its first checkpoint has nothing to go on from: it starts anew."""
+    for folder in folders:
+        if folder.is_dir() and not _has_checkpoint(folder):
+            shutil.rmtree(folder)
+
+
+def _has_checkpoint(folder: Path) -> bool:
+    return (folder / "checkpoint" / "round.safetensors").is_file()
 
 
 def _progress() -> Progress:
@@ -160,7 +189,7 @@ def run_cell(table: dict[str, object], folder: str, threads: int) -> str:
     path = Path(folder)
     begin = time.monotonic()
     try:
-        execution = Execution(prepare(experiment), path, resume=(path / "checkpoint" / "round.safetensors").is_file())
+        execution = Execution(prepare(experiment), path, resume=_has_checkpoint(path))
         for _ in execution.rounds():
             pass
         result = execution.finish()
@@ -177,8 +206,8 @@ def run_cell(table: dict[str, object], folder: str, threads: int) -> str:
 def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for cell in cells:
-        path = folder / "cells" / cell.name / "result.json"
-        result = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        path = folder / "cells" / cell.name
+        result = read_result(path) if (path / "result.json").is_file() else None
         rows.append(
             {
                 "row": cell.row,
@@ -222,7 +251,7 @@ def _draw(report: dict[str, Any], folder: Path) -> list[Path]:
         curves: dict[str, list[tuple[list[float], list[float]]]] = {}
         for cell in report["cells"]:
             if cell["column"] == column and cell["test"]:
-                details = json.loads((folder / cell["folder"] / "details.json").read_text(encoding="utf-8"))
+                details = read_json(folder / cell["folder"] / "details.json", ("pr",))
                 curves.setdefault(cell["row"], []).append((details["pr"]["precision"], details["pr"]["recall"]))
         suffix = "" if not figures else "-" + re.sub(r"[^a-z0-9.]+", "-", column.lower()).strip("-")
         path = folder / f"pr{suffix}.png"

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from fedrel import config, datasets
 from fedrel.bags import SPLITS
-from fedrel.cli.console import out, print_json, say
+from fedrel.cli.console import out, print_json, say, tell
 from fedrel.corpus import opennre
-from fedrel.errors import UserError
+from fedrel.errors import UserError, suggest
 from fedrel.files import folder_whole
 
 
@@ -28,7 +29,7 @@ def world(
     """Write the built-in world: sentences (OpenNRE JSON lines) and its knowledge base (entities.tsv, triples.tsv)."""
     if out_.exists():
         raise UserError(f"{out_} exists; choose a new folder")
-    table = {"size": int(size) if size.isdigit() else size, "seed": seed, "noise": noise, "evidence": evidence}
+    table = {"size": int(size) if size.isdecimal() else size, "seed": seed, "noise": noise, "evidence": evidence}
     made = datasets.world_of(config.parse({"data": table}, "fedrel data world").data)
     with folder_whole(out_) as folder:
         for split in SPLITS:
@@ -39,7 +40,8 @@ def world(
             file.writelines(f"{e.id}\t{e.type}\t{'|'.join(e.names)}\n" for e in made.entities())
         with (folder / "triples.tsv").open("w", encoding="utf-8") as file:
             file.writelines("\t".join(triple) + "\n" for triple in made.triples())
-    out.print(f"{out_}\ntrain on it with: fedrel run --set data.source=opennre --set data.path={out_}", soft_wrap=True)
+    tell(str(out_))
+    tell(f"train on it with: fedrel run --set data.source=opennre --set data.path={out_}")
 
 
 def check(
@@ -48,6 +50,8 @@ def check(
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Read a data set as `fedrel run` would, and say what is in it."""
+    if source not in datasets.READERS:
+        raise UserError(f'"{source}" is no format of files{suggest(source, datasets.READERS)}')
     dataset = datasets.load(
         config.parse({"data": {"source": source, "path": str(path)}}, "fedrel data check").data, say=say
     )
@@ -65,7 +69,7 @@ def check(
     if json_:
         print_json(json.dumps({"splits": summary, "overlap": overlap, "notes": dataset.notes}, indent=1))
         return
-    table = Table(title=str(path), title_justify="left")
+    table = Table(title=escape(str(path)), title_justify="left")
     table.add_column("")
     for name in SPLITS:
         table.add_column(name, justify="right")
@@ -73,11 +77,11 @@ def check(
         table.add_row(row, *(f"{summary[name][row]:,}" for name in SPLITS), style="bold")
     for relation in dataset.relations:
         counts = (summary[name]["sentences_per_relation"].get(relation, 0) for name in SPLITS)  # type: ignore[attr-defined]
-        table.add_row(relation, *(f"{count:,}" for count in counts))
+        table.add_row(escape(relation), *(f"{count:,}" for count in counts))
     out.print(table)
     for note in dataset.notes:
-        out.print(note)
+        tell(note)
     if overlap:
-        out.print(f"{overlap:,} pairs are in both train and test: `fedrel run` wants data.allow_overlap=true for this.")
+        tell(f"{overlap:,} pairs are in both train and test: `fedrel run` wants data.allow_overlap=true for this.")
     else:
-        out.print("no pair is in both train and test: ready to run.")
+        tell("no pair is in both train and test: ready to run.")

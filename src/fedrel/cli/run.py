@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from fedrel import config
-from fedrel.assembly import prepare
-from fedrel.cli.console import err, megabytes, out, print_json, say
+from fedrel.assembly import Setup, prepare
+from fedrel.cli.console import err, megabytes, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
-from fedrel.cli.show import result_table
+from fedrel.cli.show import read_result, result_table
 from fedrel.errors import UserError
 from fedrel.execution import Execution
 from fedrel.report.page import write_report
@@ -38,15 +39,25 @@ def run(
         raise UserError("--resume goes on with the folder's own experiment; leave out the file, --set and --out")
     if resume and not (resume / "experiment.toml").is_file():
         raise UserError(f"{resume}: no run to go on with (it has no experiment.toml)")
+    if resume and (resume / "result.json").is_file():
+        if (resume / "report.html").is_file():
+            raise UserError(f"{resume}: this run is finished; look at it with: fedrel show {resume}")
+        write_report(resume)  # all that was missing
+        _present(read_result(resume), resume, json_)
+        return
     settings = config.read(resume / "experiment.toml" if resume else experiment, set_)
     folder = resume or out_ or _new_folder(experiment, str(settings.method["name"]))
-    result = execute(settings, folder, resume=resume is not None)
-    if json_:
+    _present(execute(settings, folder, resume=resume is not None), folder, json_)
+
+
+def _present(result: dict[str, Any], folder: Path, as_json: bool) -> None:
+    if as_json:
         print_json(json.dumps(result, indent=1))
         return
     out.print(result_table(result))
-    out.print(f"result  {folder / 'result.json'}\nmodel   {folder / 'model'}", soft_wrap=True)
-    out.print(f"[bold]report  {folder / 'report.html'}[/]   (open it in a browser)", soft_wrap=True)
+    tell(f"result  {folder / 'result.json'}")
+    tell(f"model   {folder / 'model'}")
+    tell(f"report  {folder / 'report.html'}   (open it in a browser)", "bold")
 
 
 def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) -> dict[str, Any]:
@@ -61,7 +72,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
     execution: Execution | None = None
     try:
         with RunProgress(str(settings.method["name"]), training.rounds, training.metric) as progress:
-            execution = Execution(setup, folder, resume=resume, tick=progress.tick)
+            execution = _begin(setup, folder, resume, progress)
             progress.first = execution.standing.rounds
             for done in execution.rounds():
                 progress.round_done(done)
@@ -72,7 +83,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
     except KeyboardInterrupt:
         _offer_resume(execution, folder)
         raise
-    except UserError:
+    except (UserError, OSError):
         if execution is not None and execution.standing.rounds:
             _offer_resume(execution, folder)
         raise
@@ -81,10 +92,20 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
     return result
 
 
+def _begin(setup: Setup, folder: Path, resume: bool, progress: RunProgress) -> Execution:
+    new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    try:
+        return Execution(setup, folder, resume=resume, tick=progress.tick)
+    except BaseException:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)  # a run without its first checkpoint cannot be gone on with
+        raise
+
+
 def _offer_resume(execution: Execution | None, folder: Path) -> None:
     if execution is not None:
         done = execution.standing.rounds
-        err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True)
+        err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True, markup=False)
 
 
 def _new_folder(experiment: Path | None, method: str) -> Path:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from fedrel.cli.console import duration, megabytes, out, print_json
+from fedrel.cli.console import duration, megabytes, out, print_json, tell
 from fedrel.errors import UserError
 
 
@@ -21,30 +22,40 @@ def show(
     if (folder / "compare.json").is_file():
         from fedrel.cli.compare import comparison_table
 
-        text = (folder / "compare.json").read_text(encoding="utf-8")
+        report = read_json(folder / "compare.json", ("metric", "reference", "summary", "cells"))
         if json_:
-            print_json(text)
+            print_json(json.dumps(report, indent=1))
         else:
-            out.print(comparison_table(json.loads(text)))
+            out.print(comparison_table(report))
         return
     result = read_result(folder)
     if json_:
         print_json(json.dumps(result, indent=1))
         return
     out.print(result_table(result))
-    out.print(f"report  {folder / 'report.html'}", soft_wrap=True)
+    tell(f"report  {folder / 'report.html'}")
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    try:
-        result: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        return result
-    except FileNotFoundError:
+    if not (folder / "result.json").exists():
         if (folder / "experiment.toml").is_file():
-            raise UserError(f"{folder}: not finished; go on with: fedrel run --resume {folder}") from None
-        raise UserError(f"{folder}: no run in this folder") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{folder / 'result.json'}: unreadable ({error})") from None
+            raise UserError(f"{folder}: not finished; go on with: fedrel run --resume {folder}")
+        raise UserError(f"{folder}: no run in this folder")
+    return read_json(folder / "result.json", _RESULT)
+
+
+_RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds")
+
+
+def read_json(path: Path, keys: Iterable[str]) -> dict[str, Any]:
+    """A file that we wrote; one that lacks a key is not."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or not content.keys() >= set(keys):
+            raise ValueError("something else than we wrote")
+        return content
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: unreadable ({error})") from None
 
 
 def result_table(result: dict[str, Any]) -> Table:

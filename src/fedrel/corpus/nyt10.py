@@ -27,7 +27,7 @@ def _instance(line: str, where: str) -> Instance:
     if _END not in sentence:
         raise UserError(f"{where}: the sentence does not end with {_END} (is the file cut off?)")
     tokens = sentence.replace(_END, " ").split()
-    if not (head_id and tail_id and relation):
+    if not (head_id and tail_id and head_name and tail_name and relation):
         raise UserError(f"{where}: an entity or the relation has no name")
     head, tail = (_find(tokens, name, where) for name in (head_name, tail_name))
     return Instance(tokens, Mention(head_id, *head), Mention(tail_id, *tail), relation)

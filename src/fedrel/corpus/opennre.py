@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -22,7 +23,11 @@ def read(path: Path) -> Iterator[Instance]:
 def _instance(line: str, where: str) -> Instance:
     try:
         row = json.loads(line)
-    except ValueError:
+        if _SURROGATE.search(line):
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(rf"{where}: half a character (a \ud800 … \udfff without its other half)") from None
+    except (ValueError, RecursionError):
         raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
     if not isinstance(row, dict):
         raise UserError(f"{where}: not a JSON object")
@@ -33,13 +38,14 @@ def _instance(line: str, where: str) -> Instance:
         raise UserError(f'{where}: "source" must be text and "expressed" true or false')
     if isinstance(row.get("text"), str):
         tokens, begins, ends = tokenize(row["text"])
-        spans = [token_span(begins, ends, *_position(row, side, where), f"{where}: {word}") for side, word in _SIDES]
+        characters = _positions(row, len(row["text"]), "characters", where)
+        spans = [
+            token_span(begins, ends, *span, f"{where}: {word}")
+            for span, (_, word) in zip(characters, _SIDES, strict=True)
+        ]
     elif isinstance(row.get("token"), list) and all(isinstance(token, str) for token in row["token"]):
-        tokens = [" ".join(token.split()) or "_" for token in row["token"]]
-        spans = [_position(row, side, where) for side, _ in _SIDES]
-        for (start, end), (_, word) in zip(spans, _SIDES, strict=True):
-            if not 0 <= start < end <= len(tokens):
-                raise UserError(f"{where}: {word} position {start}..{end} lies outside the {len(tokens)} tokens")
+        tokens = row["token"]
+        spans = _positions(row, len(tokens), "tokens", where)
     else:
         raise UserError(f'{where}: neither "text" nor "token" holds the sentence')
     head, tail = (Mention(_identity(row[side], where), *span) for (side, _), span in zip(_SIDES, spans, strict=True))
@@ -47,21 +53,29 @@ def _instance(line: str, where: str) -> Instance:
 
 
 _SIDES = (("h", "head"), ("t", "tail"))
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def _position(row: dict[str, object], side: str, where: str) -> tuple[int, int]:
-    entity = row.get(side)
-    position = entity.get("pos") if isinstance(entity, dict) else None
-    if not isinstance(position, list) or len(position) != 2 or not all(type(n) is int for n in position):
-        raise UserError(f'{where}: "{side}" needs "pos": [start, end]')
-    return position[0], position[1]
+def _positions(row: dict[str, object], size: int, unit: str, where: str) -> list[tuple[int, int]]:
+    """Head and tail, each start and end in a sentence of `size` units."""
+    spans = []
+    for side, word in _SIDES:
+        entity = row.get(side)
+        position = entity.get("pos") if isinstance(entity, dict) else None
+        if not isinstance(position, list) or len(position) != 2 or not all(type(n) is int for n in position):
+            raise UserError(f'{where}: "{side}" needs "pos": [start, end]')
+        start, end = position
+        if not 0 <= start < end <= size:
+            raise UserError(f"{where}: {word} position {start}..{end} lies outside the {size} {unit}")
+        spans.append((start, end))
+    return spans
 
 
 def _identity(entity: dict[str, object], where: str) -> str:
     identity = entity.get("id") or entity.get("name")
     if not isinstance(identity, str) or not identity.strip():
         raise UserError(f'{where}: an entity needs an "id" or a "name"')
-    return " ".join(identity.split())
+    return identity
 
 
 def lines(instances: Iterable[Instance]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fedrel.corpus.lines import numbered_lines
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.errors import UserError
 from fedrel.seeds import derive
@@ -41,9 +42,11 @@ def initial_table(vocabulary: Vocabulary, dimension: int, pretrained: Pretrained
                 f"set extractor.word_dim = {pretrained.vectors.shape[1]}"
             )
         ours = vocabulary.numbers
-        pairs = [(ours[word], row) for row, word in enumerate(pretrained.words) if word in ours]
-        rows, theirs = (list(side) for side in zip(*pairs, strict=True)) if pairs else ([], [])
-        table[rows] = torch.from_numpy(np.asarray(pretrained.vectors)[theirs])
+        found: dict[int, int] = {}
+        for row, word in enumerate(pretrained.words):
+            if word in ours:
+                found.setdefault(ours[word], row)  # The and the: the more frequent
+        table[list(found)] = torch.from_numpy(np.asarray(pretrained.vectors)[list(found.values())])
     table[0] = 0
     return table
 
@@ -62,23 +65,28 @@ def _glove_package() -> Pretrained:
 
 def _text_file(path: Path) -> Pretrained:
     """`word 0.1 -0.2 …` a line; a first line with two whole numbers (word2vec) is skipped."""
+    if not path.is_file():
+        raise UserError(f'{path}: no such file; extractor.vectors is "random", "glove" or a file')
     words: list[str] = []
     rows: list[Floats] = []
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                word, *values = line.rstrip().split(" ")
-                if number == 1 and len(values) == 1:
-                    continue
-                row = np.array(values, dtype=np.float32)
-                if not values or (rows and len(row) != len(rows[0])) or not np.isfinite(row).all():
-                    raise UserError(f"{path}:{number}: expected a word and {len(rows[0]) if rows else 'its'} numbers")
-                words.append(word.lower())
-                rows.append(row)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f'{path}: {error}; extractor.vectors is "random", "glove" or a file') from None
-    except ValueError:
-        raise UserError(f"{path}:{number}: expected a word and its numbers") from None
+    for number, line in numbered_lines(path):
+        word, *values = line.rstrip().split(" ")
+        if number == 1 and len(values) == 1 and (word + values[0]).isdecimal():
+            continue
+        row = _numbers(values)
+        if row is None or (rows and len(row) != len(rows[0])):
+            raise UserError(f"{path}:{number}: expected a word and {len(rows[0]) if rows else 'its'} numbers")
+        words.append(word.lower())
+        rows.append(row)
     if not rows:
         raise UserError(f"{path}: holds no word vectors")
     return Pretrained(words, np.stack(rows))
+
+
+def _numbers(values: list[str]) -> Floats | None:
+    try:
+        with np.errstate(over="ignore"):
+            row = np.array(values, dtype=np.float32)
+    except ValueError:
+        return None
+    return row if len(row) and np.isfinite(row).all() else None

@@ -10,6 +10,7 @@ import numpy as np
 from fedrel.bags import Dataset, Ints
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
+_BREAKS = set("\r\n")  # a model lists its words one a line
 
 
 @dataclass(frozen=True)
@@ -37,4 +38,5 @@ def from_training(dataset: Dataset, min_count: int, always: Container[str] = ())
     counts = Counter[str]()
     for number, count in zip(*np.unique(dataset.train.tokens, return_counts=True), strict=True):
         counts[dataset.words[number].lower()] += int(count)
-    return Vocabulary((PADDING, UNKNOWN, *(w for w, n in counts.items() if n >= min_count or w in always)))
+    kept = (word for word, count in counts.items() if count >= min_count or word in always)
+    return Vocabulary((PADDING, UNKNOWN, *(word for word in kept if not _BREAKS & set(word))))

@@ -28,6 +28,7 @@ _PHASES = {
     "train_elected": "platforms train on the elected sentences",
     "dev": "scoring the dev split after every round",
     "test": "scoring the test split, once",
+    "showcase": "scoring the training sentences once more, for the examples below",
     "checkpoint": "saving, so that a run can be resumed",
 }
 _ENDS = 8  # best and worst relations shown, where there are more than twice as many

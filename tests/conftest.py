@@ -1,0 +1,70 @@
+"""What every test gets: a cache of its own, and Hypothesis without a clock."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from typer.testing import CliRunner
+
+from fedrel.cli.app import app
+
+# Busy machines are slow at times, and a test that fails should fail again.
+settings.register_profile("fedrel", deadline=None, derandomize=True)
+settings.load_profile("fedrel")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory) -> Iterator[Path]:
+    """Data sets are built here, once for all tests, and never in the user's own cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    before = os.environ.get("FEDREL_CACHE")
+    os.environ["FEDREL_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["FEDREL_CACHE"]
+    else:
+        os.environ["FEDREL_CACHE"] = before
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def fedrel() -> Callable[..., Outcome]:
+    """The command line in this process: `fedrel("run", "--set", …)`. An exception that escapes fails the test."""
+
+    def call(*arguments: object) -> Outcome:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+        return Outcome(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture
+def refused(fedrel: Callable[..., Outcome], tmp_path, monkeypatch) -> Callable[..., str]:
+    """Calls `fedrel` in a folder of its own, and gives back the one sentence of its refusal."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> str:
+        before = contents(tmp_path)
+        outcome = fedrel(*arguments)
+        sentences = [line for line in outcome.err.splitlines() if line.startswith("fedrel: ")]
+        assert outcome.code == 2, outcome
+        assert outcome.out == ""
+        assert len(sentences) == 1, outcome.err
+        assert outcome.err.endswith(sentences[0] + "\n")
+        assert contents(tmp_path) == before, "something was written"
+        return sentences[0].removeprefix("fedrel: ")
+
+    return call
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

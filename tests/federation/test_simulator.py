@@ -1,0 +1,184 @@
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedrel.algorithms import FedAvg
+from fedrel.config import Training
+from fedrel.errors import DivergedError
+from fedrel.federation.codec import encode
+from fedrel.federation.engines.simulator import Simulator
+from fedrel.federation.protocol import Site, broadcast, drive, task, tasks
+from fedrel.federation.run import run
+from fedrel.federation.sampling import Sampler
+from fedrel.learning.fit import fit
+from fedrel.learning.model import WORDS
+from fedrel.learning.named import Named, apply_patch
+from tests.helpers import random_split, shard_of, small_model
+
+TRAINING = Training(epochs=2, batch=5, lr=0.2, lr_decay=0.1, weight_decay=0.01, dropout=0.2)
+
+
+def federation(platforms=3, seed=1, **model_settings):
+    split = random_split(60, seed=4)
+    model, weights = small_model(**model_settings)
+    parts = np.array_split(np.random.default_rng(seed).permutation(60), platforms)
+    sites = {
+        f"p{i}": Site(f"p{i}", shard_of(split, np.sort(rows)), model, TRAINING, seed) for i, rows in enumerate(parts)
+    }
+    hub = Site("server", shard_of(split, []), model, TRAINING, seed)
+    return sites, hub, weights
+
+
+def play(algorithm, sites, hub, weights, rounds=3, fraction=1.0):
+    simulator = Simulator(algorithm, sites)
+    sampler = Sampler(tuple(sites), fraction, 1)
+    state = algorithm.start(weights)
+    for done in run(algorithm, simulator, sampler, hub, state, range(rounds)):
+        state = done.state
+    return state["weights"], simulator
+
+
+def test_fedavg_is_the_mean_weighted_by_sentences():
+    sites, hub, weights = federation(dtype=torch.float64)
+    after, _ = play(FedAvg(), sites, hub, weights, rounds=1)
+    total = weights.zeros()
+    for site in sites.values():
+        site.model.load(weights, site.shard)
+        fitted = fit(site.model, site.shard, TRAINING, lr=0.2, seed=site.draw("train"))
+        total = total + apply_patch(weights, site.model.trained(site.shard, fitted.sentences)) * len(site.shard)
+    for name in after:
+        torch.testing.assert_close(after[name], total[name] / 60, rtol=0, atol=1e-12)
+
+
+def test_one_platform_is_centralised_training():
+    sites, hub, weights = federation(platforms=1, dtype=torch.float64)
+    after, _ = play(FedAvg(), sites, hub, weights, rounds=2)
+    site = sites["p0"]
+    expected = weights
+    for number in range(2):
+        site.model.load(expected, site.shard)
+        here = replace(site, round=number)
+        fitted = fit(site.model, site.shard, TRAINING, lr=here.lr, seed=here.draw("train"))
+        expected = apply_patch(expected, site.model.trained(site.shard, fitted.sentences))
+    for name in after:
+        torch.testing.assert_close(after[name], expected[name], rtol=0, atol=1e-12)
+
+
+def test_the_learning_rate_falls_by_round():
+    assert TRAINING.lr_at(0) == 0.2
+    assert TRAINING.lr_at(2) == pytest.approx(0.2 * 0.9**2)
+
+
+def test_runs_repeat_bit_for_bit():
+    results = [play(FedAvg(), *federation(), rounds=2, fraction=0.5)[0] for _ in range(2)]
+    assert all(torch.equal(results[0][name], results[1][name]) for name in results[0])
+
+
+def test_only_tasks_can_be_asked_for():
+    assert set(tasks(FedAvg())) == {"train"}
+    sites, _, weights = federation()
+    with pytest.raises(KeyError):
+        Simulator(FedAvg(), sites)(broadcast("start", ["p0"], weights=weights))
+
+
+def test_bytes_are_counted_as_encoded():
+    sites, hub, weights = federation()
+    uploads = []
+    simulator = Simulator(FedAvg(), sites, on_upload=uploads.append)
+    drive(FedAvg().round(hub, {"weights": weights}, list(sites)), simulator, 0)
+    assert simulator.bytes_down == 3 * len(encode({"weights": weights}))
+    assert simulator.bytes_up == sum(field.bytes for upload in uploads for field in upload.fields)
+    assert [upload.platform for upload in uploads] == ["p0", "p1", "p2"]
+
+
+def test_uploads_carry_only_the_rows_a_platform_touched():
+    sites, hub, weights = federation()
+    uploads = []
+    simulator = Simulator(FedAvg(), sites, on_upload=uploads.append)
+    drive(FedAvg().round(hub, {"weights": weights}, list(sites)), simulator, 0)
+    shapes = {field.name: field.shape for field in uploads[0].fields}
+    used = len(sites["p0"].shard.vocabulary) - 1
+    assert shapes[f"weights/{WORDS}#values"] == (used, 50)
+    assert f"weights/{WORDS}" not in shapes
+
+
+@dataclass(frozen=True)
+class Vandal(FedAvg):
+    """Writes into the message it was sent."""
+
+    @task
+    def train(self, site, message):
+        message["weights"]["classifier.bias"] += 1
+        return {}
+
+
+def test_a_task_that_writes_into_its_message_is_caught():
+    sites, hub, weights = federation()
+    with pytest.raises(RuntimeError, match="wrote into the message"):
+        play(Vandal(), sites, hub, weights, rounds=1)
+
+
+@dataclass(frozen=True)
+class Forgetful(FedAvg):
+    """Changes its memory, then fails."""
+
+    @task
+    def train(self, site, message):
+        site.memory["visits"] = 1.0
+        raise ValueError("out of luck")
+
+
+def test_a_task_that_fails_leaves_no_memory():
+    sites, hub, weights = federation()
+    with pytest.raises(ValueError, match="out of luck"):
+        play(Forgetful(), sites, hub, weights, rounds=1)
+    assert sites["p0"].memory == {}
+
+
+@dataclass(frozen=True)
+class Counting(FedAvg):
+    """Remembers its visits across rounds, and notes within one."""
+
+    @task
+    def train(self, site, message):
+        assert site.scratch == {}
+        site.memory["visits"] = site.memory.get("visits", 0.0) + 1
+        site.scratch["note"] = 1.0
+        return {}
+
+
+def test_memory_survives_rounds_and_scratch_does_not():
+    sites, hub, weights = federation()
+    after, simulator = play(Counting(), sites, hub, weights, rounds=4)
+    assert sites["p1"].memory == {"visits": 4.0}
+    simulator.end_round()
+    assert sites["p1"].scratch == {}
+    assert after is weights  # nobody sent weights: the model stays
+
+
+def test_divergence_names_round_and_platform():
+    sites, hub, weights = federation()
+    weights["classifier.bias"][0] = torch.nan
+    with pytest.raises(DivergedError, match="round 1, platform p0: "):
+        play(FedAvg(), sites, hub, weights, rounds=1)
+
+
+def test_a_cohort_depends_on_seed_and_round_alone():
+    names = tuple(f"p{i:02d}" for i in range(20))
+    sampler = Sampler(names, 0.2, seed=3)
+    assert sampler.cohort(5) == Sampler(tuple(reversed(names)), 0.2, seed=3).cohort(5)
+    assert len(sampler.cohort(0)) == 4
+    assert sampler.cohort(0) != sampler.cohort(1)
+    assert sampler.cohort(0) == sorted(sampler.cohort(0))
+    assert len(Sampler(names, 0.001, seed=3).cohort(0)) == 1
+
+
+def test_named_values_in_messages_are_copies():
+    sites, _hub, weights = federation()
+    simulator = Simulator(FedAvg(), sites)
+    replies = simulator(broadcast("train", ["p0"], weights=weights))
+    named = replies["p0"]["weights"]
+    assert isinstance(named, Named)
+    assert named["classifier.bias"].data_ptr() != sites["p0"].model.classifier.bias.data_ptr()

@@ -1,0 +1,297 @@
+"""From files to a data set: which file is which split, what is carved, what is refused, what is kept."""
+
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrel import datasets
+from fedrel.bags import Dataset, iterate
+from fedrel.config import Data
+from fedrel.corpus import NA, Instance
+from fedrel.encoding import vectors
+from fedrel.encoding.vocabulary import Vocabulary
+from fedrel.errors import UserError
+from tests.instances import sentence, sentences, write
+
+
+def load(path: Path, source="opennre", **more) -> tuple[Dataset, list[str]]:
+    told: list[str] = []
+    dataset = datasets.load(Data(source=source, path=str(path), **more), say=told.append)
+    return dataset, [*told, *dataset.notes]
+
+
+def refusal(path: Path, **more) -> str:
+    with pytest.raises(UserError) as caught:
+        load(path, **more)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def all_of(dataset: Dataset) -> dict[str, list[Instance]]:
+    return {name: list(iterate(dataset, getattr(dataset, name))) for name in ("train", "dev", "test")}
+
+
+def pairs(instances):
+    return {(it.head.id, it.tail.id) for it in instances}
+
+
+def whole(folder: Path, *, mark="") -> Path:
+    """A good data set."""
+    for name in ("train", "dev", "test"):
+        write(folder / f"{name}.jsonl", sentences(8, prefix=f"{mark}{name}"))
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------ splits
+
+
+def test_every_sentence_of_a_whole_folder_is_in_its_split(tmp_path):
+    dataset, notes = load(whole(tmp_path / "d"))
+    for name, found in all_of(dataset).items():
+        assert found == sentences(8, prefix=name)
+    assert notes[1:] == []
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.txt", "valid.txt", "test.txt"),
+        ("nyt10_train.json", "nyt10_val.json", "nyt10_test.json"),
+        ("my-train.jsonl", "my-validation.jsonl", "my-test.jsonl"),
+    ],
+)
+def test_a_split_is_known_by_its_file_name(tmp_path, names):
+    for file in (*names, "rel2id.json", "readme.md", "latest.txt"):
+        (tmp_path / file).write_text("")
+    found = datasets.find_splits(tmp_path)
+    assert [found[split].name for split in ("train", "dev", "test")] == list(names)
+
+
+def test_two_files_for_one_split_are_refused(tmp_path):
+    write(whole(tmp_path) / "train.txt", [])
+    assert "both train.jsonl and train.txt could be train" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("dev", [None, "", "\n \n"])
+def test_a_missing_or_empty_dev_is_carved_from_train_by_pair_and_told(tmp_path, dev):
+    write(tmp_path / "train.jsonl", sentences(200, prefix=f"carve{dev}"))
+    write(tmp_path / "test.jsonl", sentences(8, prefix="t"))
+    if dev is not None:
+        (tmp_path / "dev.jsonl").write_text(dev)
+    for _ in range(2):  # built, and from the cache
+        dataset, told = load(tmp_path)
+        assert [line for line in told if "carved from train for dev" in line]
+    found = all_of(dataset)
+    assert not pairs(found["train"]) & pairs(found["dev"])
+    assert 5 <= len(pairs(found["dev"])) <= 45
+    assert found["test"] == sentences(8, prefix="t")
+    both = found["train"] + found["dev"]
+    assert sorted(both, key=repr) == sorted(sentences(200, prefix=f"carve{dev}"), key=repr)
+
+
+def test_a_single_file_is_split_by_pair_and_told(tmp_path):
+    made = sentences(300)
+    dataset, told = load(write(tmp_path / "everything.jsonl", made))
+    assert sum("carved from train" in line for line in told) == 2
+    found = all_of(dataset)
+    names = ("train", "dev", "test")
+    assert sorted((it for name in names for it in found[name]), key=repr) == sorted(made, key=repr)
+    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        assert not pairs(found[one]) & pairs(found[other])
+    assert min(len(pairs(found[name])) for name in names) >= 10
+    assert dataset.meta["overlap"] == 0
+
+
+def test_which_pairs_are_carved_depends_on_the_pair_alone(tmp_path):
+    made = sentences(120)
+    one, _ = load(write(tmp_path / "one.jsonl", made))
+    other, _ = load(write(tmp_path / "other.jsonl", list(reversed(made[:120]))))
+    kept = pairs(made[:120])
+    assert pairs(all_of(other)["test"]) == pairs(all_of(one)["test"]) & kept
+
+
+def test_a_missing_test_file_beside_a_dev_file_is_refused(tmp_path):
+    (whole(tmp_path) / "test.jsonl").unlink()
+    assert refusal(tmp_path) == f"{tmp_path}: no test file; name it test.jsonl"
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_an_empty_train_or_test_file_is_refused_by_name(tmp_path, split):
+    write(whole(tmp_path) / f"{split}.jsonl", [])
+    assert refusal(tmp_path) == f"{tmp_path}/{split}.jsonl: no sentences; {split} needs at least one"
+
+
+def test_too_few_pairs_to_carve_from_are_refused(tmp_path):
+    def held_out(pair: int, split: str) -> bool:
+        return zlib.crc32(f"{split}\th{pair}\tt{pair}".encode()) % 10 == 0
+
+    never = [it for it in sentences(40) if not held_out(int(it.head.id[1:]), "test")]
+    assert "too few entity pairs to carve test from train; add a test file" in refusal(
+        write(tmp_path / "a.jsonl", never)
+    )
+    always = [it for it in sentences(40) if held_out(int(it.head.id[1:]), "test")]
+    assert "too few entity pairs to carve test from train" in refusal(write(tmp_path / "b.jsonl", always))
+
+
+def test_data_that_is_not_there_is_refused(tmp_path):
+    assert refusal(tmp_path / "none") == f"{tmp_path}/none: no such file or folder"
+    assert "no training file" in refusal(tmp_path)
+    with pytest.raises(UserError, match=r'data\.source = "opennre" needs data\.path'):
+        datasets.load(Data(source="opennre"))
+    with pytest.raises(UserError, match=r'data\.source = "opennr" is unknown; did you mean "opennre"\?'):
+        datasets.load(Data(source="opennr"))
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b'{"text": "Ann', "not a JSON object (is the file cut off?)"), (b"caf\xe9", "not UTF-8 text")],
+)
+def test_a_bad_line_of_any_split_is_refused_with_its_place_and_nothing_is_kept(tmp_path, cache, split, content, says):
+    file = whole(tmp_path, mark=f"{split}{len(content)}") / f"{split}.jsonl"
+    file.write_bytes(file.read_bytes() + content)
+    before = set(cache.rglob("*"))
+    assert refusal(tmp_path).startswith(f"{file}:17: {says}")
+    assert set(cache.rglob("*")) == before
+
+
+def test_overlap_is_counted_and_refused_unless_allowed(tmp_path):
+    write(whole(tmp_path) / "test.jsonl", [*sentences(8, prefix="x"), *sentences(3, prefix="train")])
+    dataset, _ = load(tmp_path)
+    with pytest.raises(UserError, match=r"^3 entity pairs are in both train and test"):
+        dataset.require_no_overlap(False)
+
+
+def test_nyt10_files_are_read_too(tmp_path):
+    for name in ("train", "dev", "test"):
+        lines = [
+            f"h{name}{n}\tt{n}\tann\tbonn\t{'NA' if n % 2 else '/born'}\tann in bonn ###END###\n" for n in range(4)
+        ]
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    dataset, _ = load(tmp_path, source="nyt10")
+    assert dataset.relations == [NA, "/born"]
+    assert len(dataset.train) == len(dataset.dev) == len(dataset.test) == 4
+
+
+# ------------------------------------------------------------------------------------------------- cache
+
+
+def test_the_same_content_elsewhere_is_the_same_data_set(tmp_path):
+    one, told = load(whole(tmp_path / "one", mark="same"))
+    other, told_again = load(whole(tmp_path / "other", mark="same"))
+    assert one.folder == other.folder
+    assert told == [f"reading {tmp_path / 'one'} …"]
+    assert told_again == []
+
+
+def test_other_content_is_another_data_set(tmp_path):
+    folder = whole(tmp_path, mark="change")
+    seen = {load(folder)[0].folder}
+    for name in ("train", "dev", "test"):
+        write(folder / f"{name}.jsonl", [*sentences(8, prefix=f"change{name}"), sentence("new", name)])
+        seen.add(load(folder)[0].folder)
+    (folder / "dev.jsonl").unlink()
+    write(folder / "train.jsonl", sentences(60))
+    seen.add(load(folder)[0].folder)
+    assert len(seen) == 5
+
+
+def test_a_world_is_kept_by_its_parameters():
+    data = Data(size=500, seed=5)
+    others = [replace(data, **change) for change in ({"seed": 6}, {"size": 501}, {"noise": 0.5}, {"evidence": 6.0})]
+    folders = [datasets.load(it).folder for it in (data, *others)]
+    assert len(set(folders)) == 5
+    assert datasets.load(replace(data, allow_overlap=True, path="elsewhere")).folder == folders[0]
+
+
+def test_the_built_in_world_is_stored_as_it_is_made():
+    data = Data(size=500, seed=5)
+    dataset = datasets.load(data)
+    made = datasets.world_of(data)
+    for name, found in all_of(dataset).items():
+        assert found == [it if isinstance(it.tokens, list) else _listed(it) for it in made.instances(name)]
+    assert dataset.relations == made.relations()
+    assert dataset.meta["overlap"] == 0
+
+
+def _listed(it: Instance) -> Instance:
+    return Instance(list(it.tokens), it.head, it.tail, it.relation, it.source, it.expressed)
+
+
+# ------------------------------------------------------------------------------------------ word vectors
+
+
+def vector_file(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+VOCABULARY = Vocabulary(("<pad>", "<unk>", "the", "cat", "never"))
+
+
+def test_a_file_of_word_vectors_fills_the_rows_of_its_words(tmp_path):
+    file = vector_file(tmp_path / "v.txt", "3 2\nThe 1 2\nthe 5 6 \n\ncat -0.5 1e-3\nother 7 8\n")
+    table = vectors.initial_table(VOCABULARY, 2, vectors.load(str(file)), 1)
+    assert table[0].tolist() == [0, 0]
+    assert table[2].tolist() == [1, 2], "the first, which is the more frequent"
+    assert table[3].tolist() == pytest.approx([-0.5, 1e-3])
+    random = vectors.initial_table(VOCABULARY, 2, None, 1)
+    assert table[[1, 4]].tolist() == random[[1, 4]].tolist()
+
+
+def test_vectors_of_one_number_are_not_taken_for_a_headline(tmp_path):
+    file = vector_file(tmp_path / "v.txt", "the 0.5\ncat 2\n")
+    assert vectors.load(str(file)).words == ["the", "cat"]
+
+
+def test_vectors_that_share_no_word_leave_the_table_random(tmp_path):
+    file = vector_file(tmp_path / "v.txt", "dog 1 2\n")
+    table = vectors.initial_table(VOCABULARY, 2, vectors.load(str(file)), 1)
+    assert (table == vectors.initial_table(VOCABULARY, 2, None, 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("the 1 2\ncat 1\n", ":2: expected a word and 2 numbers"),
+        ("the 1 2\ncat 1 2 3\n", ":2: expected a word and 2 numbers"),
+        ("the 1 2\ncat\n", ":2: expected a word and 2 numbers"),
+        ("the 1 2\n\ncat 1 two\n", ":3: expected a word and 2 numbers"),
+        ("the 1 2\ncat 1 nan\n", ":2: expected a word and 2 numbers"),
+        ("the 1 1e39\n", ":1: expected a word and its numbers"),
+        ("the 1 inf\n", ":1: expected a word and its numbers"),
+        ("the\t1\t2\n", ":1: expected a word and its numbers"),
+        ("the one two\n", ":1: expected a word and its numbers"),
+        (b"the 1 2\ncaf\xe9 1 2\n", ":2: not UTF-8 text"),
+        ("", ": holds no word vectors"),
+        ("400000 50\n", ": holds no word vectors"),
+    ],
+)
+def test_a_bad_file_of_word_vectors_is_refused_with_its_line(tmp_path, content, says):
+    file = vector_file(tmp_path / "v.txt", content)
+    with pytest.raises(UserError) as caught:
+        vectors.load(str(file))
+    assert str(caught.value).startswith(f"{file}{says}")
+
+
+def test_missing_word_vectors_and_another_dimension_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r'glov: no such file; extractor\.vectors is "random", "glove" or a file'):
+        vectors.load(str(tmp_path / "glov"))
+    pretrained = vectors.load(str(vector_file(tmp_path / "v.txt", "the 1 2 3\n")))
+    with pytest.raises(UserError, match=r"3 dimensions; set extractor\.word_dim = 3"):
+        vectors.initial_table(VOCABULARY, 50, pretrained, 1)
+
+
+@given(st.binary(max_size=60) | st.text("a1 .\n-e", max_size=40).map(str.encode))
+def test_arbitrary_bytes_are_word_vectors_or_refused(tmp_path_factory, content):
+    file = vector_file(tmp_path_factory.getbasetemp() / "arbitrary.txt", content)
+    try:
+        loaded = vectors.load(str(file))
+    except UserError as error:
+        assert str(error).startswith(str(file))
+    else:
+        assert loaded.vectors.shape[0] == len(loaded.words) > 0
