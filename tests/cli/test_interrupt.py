@@ -137,7 +137,9 @@ def test_a_disk_that_is_full_from_the_start_leaves_nothing_behind(tmp_path):
 
 def test_a_disk_that_fills_up_during_a_run_is_one_sentence_and_the_run_goes_on_later(tmp_path, uninterrupted):
     folder = tmp_path / "run"
-    code, out, err = call(*RUN, "--out", folder, limit=16_000)  # more than the checkpoint, less than the ledger
+    checkpoint = (uninterrupted / "checkpoint" / "round.safetensors").stat().st_size
+    assert checkpoint + 2_000 < (uninterrupted / "ledger.jsonl").stat().st_size, "the ledger outgrows the limit"
+    code, out, err = call(*RUN, "--out", folder, limit=checkpoint + 2_000)
     assert (code, out) == (2, "")
     assert len(complaints(err)) == 1
     assert "File too large" in complaints(err)[0]
@@ -150,7 +152,7 @@ def test_a_disk_that_fills_up_during_a_run_is_one_sentence_and_the_run_goes_on_l
 def test_a_run_that_lacks_its_report_alone_gets_it(tmp_path, uninterrupted):
     folder = tmp_path / "run"
     shutil.copytree(uninterrupted, folder, ignore=shutil.ignore_patterns("report.html"))
-    code, _, err = call("run", "--resume", folder, limit=50_000)  # less than the report
+    code, _, err = call("run", "--resume", folder, limit=(uninterrupted / "report.html").stat().st_size // 2)
     assert code == 2
     assert complaints(err) == [f"fedrel: {folder}/report.html: File too large; nothing half-written was left behind"]
     assert not (folder / "report.html").exists()

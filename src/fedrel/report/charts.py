@@ -159,11 +159,12 @@ def pr_figure(curves: dict[str, list[tuple[list[float], list[float]]]], path: Pa
             lines = [np.interp(grid, recall, precision, right=math.nan) for precision, recall in seeds if precision]
             if not lines:
                 continue
-            mean, spread = np.mean(lines, axis=0), np.std(lines, axis=0)
+            mean, spread = np.mean(lines, axis=0), np.std(lines, axis=0, ddof=min(len(lines) - 1, 1))
             colour, style = _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
             (line,) = axes.plot(grid, mean, color=colour, linestyle=style, linewidth=1.7)
             if len(lines) > 1:
-                axes.fill_between(grid, mean - spread, mean + spread, color=colour, alpha=0.14, linewidth=0)
+                low, high = np.clip(mean - spread, 0, 1), np.clip(mean + spread, 0, 1)
+                axes.fill_between(grid, low, high, color=colour, alpha=0.14, linewidth=0)
             drawn.append((float(np.nansum(mean)), line, method))
         drawn.sort(key=lambda entry: -entry[0])  # the legend reads from the largest area to the smallest
         axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision", title=title)

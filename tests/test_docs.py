@@ -1,0 +1,80 @@
+"""Every command in the README and in docs/ runs, on little data."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedrel import config
+from fedrel.algorithms import METHODS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SMALL = ["data.size=600", "training.rounds=2", "partition.platforms=3", "extractor.filters=8"]
+OWN_DATA = [setting for setting in SMALL if not setting.startswith("data.")]
+
+
+def commands(page):
+    """The lines after `$ ` in console blocks, without their comments."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
+            yield line.split("  #")[0].split(" # ")[0].strip()
+
+
+def shortened(command):
+    """The same command with settings that make it quick."""
+    words = command.split()
+    if words[:2] in (["fedrel", "run"], ["fedrel", "compare"]) and "--resume" not in words:
+        small = OWN_DATA if any(word.startswith("data.path=") for word in words) else SMALL
+        words += [part for setting in small for part in ("--set", setting)]
+    if words[:2] == ["fedrel", "compare"]:
+        words = [word for at, word in enumerate(words) if word != "--seeds" and words[at - 1] != "--seeds"]
+        words += ["--seeds", "1"]
+    return words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_runs(page, tmp_path):
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    run = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
+    if page.name == "README.md":  # "your own data"
+        subprocess.run(["fedrel", "data", "world", "--out", "my-data", "--size", "600"], check=True, **run)
+    for command in commands(page):
+        if command.startswith("make "):
+            done = subprocess.run([*command.split(), "--dry-run", "-C", str(ROOT)], **run)
+        else:
+            done = subprocess.run(shortened(command), **run)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def test_documented_experiment_is_the_default_one():
+    [block] = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "files.md").read_text(encoding="utf-8"), re.DOTALL)
+    documented = config.parse(tomllib.loads(block))
+    assert {**vars(documented), "method": None} == {**vars(config.Experiment()), "method": None}
+    algorithm = METHODS["lazy-mil"].algorithm()
+    assert documented.method == {"name": "lazy-mil", **vars(algorithm)}
+
+
+def test_the_readme_lists_every_method():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in METHODS)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
+
+
+def test_every_experiment_file_is_valid():
+    from fedrel import comparison
+
+    for path in sorted((ROOT / "experiments").glob("*.toml")):
+        asked = comparison.read(path, settings=[], methods=[], vary=[], seeds=None, metric=None)
+        assert asked.cells()
