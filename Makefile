@@ -9,10 +9,10 @@ demo: $(VENV)/.installed
 	$(BIN)/fedrel run
 
 test: $(VENV)/.tested lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 test-full: $(VENV)/.tested lint
-	$(BIN)/pytest -m "slow or not slow"
+	$(BIN)/pytest -n auto -m "slow or not slow"
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 from typer.testing import CliRunner
 
@@ -14,6 +15,9 @@ from fedrel.cli.app import app
 # Busy machines are slow at times, and a test that fails should fail again.
 settings.register_profile("fedrel", deadline=None, derandomize=True)
 settings.load_profile("fedrel")
+
+
+torch.set_num_threads(1)  # tests run side by side
 
 
 @pytest.fixture(scope="session", autouse=True)

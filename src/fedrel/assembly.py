@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -77,8 +78,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     if experiment.extractor.window % 2 == 0:
         raise UserError(f"extractor.window = {experiment.extractor.window}: must be odd, to have a middle")
     device = choose_device(experiment.engine.device)
-    if experiment.engine.threads:
-        torch.set_num_threads(experiment.engine.threads)
+    torch.set_num_threads(experiment.engine.threads or os.cpu_count() or 1)
     dataset = datasets.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
     for note in dataset.notes:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fedrel import config
 from fedrel.assembly import METRICS, choose_method
+from fedrel.datasets import fingerprint
 from fedrel.errors import UserError, suggest
 
 
@@ -45,6 +46,8 @@ class Cell:
         """A folder name: readable, and different whenever any setting differs."""
         table = config.to_table(self.experiment)
         table.pop("engine")  # how fast, not what
+        if content := fingerprint(self.experiment.data):
+            table["content"] = content
         digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:10]
         return f"{re.sub(r'[^a-z0-9]+', '-', self.row.lower()).strip('-')}-{self.seed}-{digest}"
 
@@ -68,7 +71,11 @@ class Comparison:
         ]
 
     def _experiment(self, row: Row, column: Column, seed: int) -> config.Experiment:
-        table = config.override(self.base, [*column.settings, *row.settings, f"seed={seed}"])
+        base = dict(self.base)
+        default = str(base.get("method", {}).get("name", "lazy-mil"))  # type: ignore[attr-defined]
+        if not {f"method.name={default}"} & set(row.settings):
+            base.pop("method", None)  # another method's settings are not for this row
+        table = config.override(base, [*column.settings, *row.settings, f"seed={seed}"])
         experiment = config.parse(table, f"{row.label}, {column.label}")
         choose_method(experiment.method)
         return experiment

@@ -78,7 +78,9 @@ class Training:
 class Engine:
     kind: Literal["local"] = "local"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: int = number(0, low=0, high=1_024)  # of torch; 0 leaves the choice to torch
+    threads: int = number(
+        1, low=0, high=1_024
+    )  # of torch. More change the last digits, and wait for each other on a busy machine; 0: all
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from fedrel.federation.codec import Record
 from fedrel.federation.engines.simulator import Simulator, Upload
 from fedrel.federation.protocol import Ask, Replies, named_in, number_in
 from fedrel.federation.run import Round, run
-from fedrel.files import write_whole
+from fedrel.files import folder_whole, write_whole
 from fedrel.learning.named import Named
 from fedrel.saved import save_model
 from fedrel.showcase import examples, look
@@ -89,11 +89,11 @@ class Execution:
     def _begin(self) -> None:
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             raise UserError(f"{self.out} is not empty; go on with --resume {self.out}, or choose another --out")
-        self.out.mkdir(parents=True, exist_ok=True)
-        write_whole(self.out / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
-        write_whole(self.out / "metrics.jsonl", "")
-        write_whole(self.out / "ledger.jsonl", "")
-        self._save()
+        with folder_whole(self.out) as new:  # a folder that exists can be gone on with
+            write_whole(new / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
+            for log in ("metrics.jsonl", "ledger.jsonl"):
+                write_whole(new / log, "")
+            self._save(new)
 
     def _go_on(self) -> None:
         if (self.out / "result.json").exists():
@@ -110,10 +110,10 @@ class Execution:
             lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
             write_whole(self.out / name, "".join(_up_to(lines, self.standing.rounds)))
 
-    def _save(self) -> None:
+    def _save(self, folder: Path) -> None:
         progress = dict(vars(self.standing))
         saved = checkpoint.Checkpoint(self.state, self.setup.sites.memories, progress)
-        checkpoint.save(self.out / "checkpoint", saved)
+        checkpoint.save(folder / "checkpoint", saved)
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Execution:
         _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
         self._pending, self._losses = [], []
         saving = time.perf_counter()
-        self._save()
+        self._save(self.out)
         standing.add("checkpoint", time.perf_counter() - saving)
         return Progress(line, standing.best_round, standing.best_score, self._stopped())
 

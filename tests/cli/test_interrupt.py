@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FEDREL = [sys.executable, "-m", "fedrel.cli.app"]
+FEDREL = [sys.executable, "-m", "fedrel.cli"]
 SETTINGS = [
     *("data.size=600", "training.rounds=8", "training.patience=99", "training.fraction=0.67", "method.warmup=2"),
     *("partition.platforms=3", "extractor.filters=4", "extractor.min_count=100", "engine.threads=1"),
@@ -154,7 +154,7 @@ def test_a_run_that_lacks_its_report_alone_gets_it(tmp_path, uninterrupted):
     shutil.copytree(uninterrupted, folder, ignore=shutil.ignore_patterns("report.html"))
     code, _, err = call("run", "--resume", folder, limit=(uninterrupted / "report.html").stat().st_size // 2)
     assert code == 2
-    assert complaints(err) == [f"fedrel: {folder}/report.html: File too large; nothing half-written was left behind"]
+    assert complaints(err) == [f"fedrel: {folder}/report.html: File too large; what was finished before is kept"]
     assert not (folder / "report.html").exists()
     assert not half_written(folder)
     finish(folder, uninterrupted)

@@ -286,4 +286,4 @@ def test_misleading_phrases_come_with_facts_and_without(demo: dict[str, list[Ins
 def test_unexpressed_sentences_contain_true_phrases_about_others(demo: dict[str, list[Instance]]) -> None:
     runs = words_of(template for relation in phrases().relations[:14] for template in relation.true)
     false = [it for it in demo["dev"] if not it.expressed]
-    assert sum(any(contains(tuple(it.tokens), run) for run in runs) for it in false) > 0.2 * len(false)
+    assert sum(any(contains(tuple(it.tokens), run) for run in runs) for it in false) > 0.15 * len(false)

@@ -52,7 +52,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         except OSError as error:
             if error.errno not in _MENDABLE:
                 raise
-            complain(f"{error.filename or 'writing'}: {error.strerror}; nothing half-written was left behind")
+            complain(f"{error.filename or 'writing'}: {error.strerror}; what was finished before is kept")
             raise typer.Exit(2) from None
 
     return wrapper
@@ -76,7 +76,3 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
     app()
-
-
-if __name__ == "__main__":
-    main()

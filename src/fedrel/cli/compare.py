@@ -6,12 +6,10 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +27,8 @@ from fedrel.comparison import Cell, Comparison, read
 from fedrel.errors import DivergedError, UserError
 from fedrel.execution import Execution
 from fedrel.files import write_whole
+
+_DIVERGED = "diverged.txt"
 
 
 def compare(
@@ -110,22 +110,20 @@ def _cell_text(entry: dict[str, Any], report: dict[str, Any]) -> str:
 
 def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
     cells = list({cell.name: cell for cell in cells}.values())  # fraction=1 and fraction=1.0 are one run
-    missing = [cell for cell in cells if not (folder / cell.name / "result.json").is_file()]
+    missing = [cell for cell in cells if not _is_over(folder / cell.name)]
     if len(missing) < len(cells):
         say(f"{len(cells) - len(missing)} of {len(cells)} runs are finished already and are used again")
     if not missing:
         return
     cores = os.cpu_count() or 1
     side_by_side = min(jobs or (1 if torch.cuda.is_available() else cores), len(missing))
-    threads = max(cores // side_by_side, 1)
     say(f"{len(missing)} runs, {side_by_side} side by side")
     prepare(missing[0].experiment, say=say)  # reads the data once, before several processes would
-    _forget_unstarted(folder / cell.name for cell in missing)
     with _progress() as bar, ProcessPoolExecutor(side_by_side, multiprocessing.get_context("spawn")) as pool:
         task = bar.add_task("", total=len(missing), left="")
         begin = time.monotonic()
         try:
-            futures = _submit(pool, missing, folder, threads)
+            futures = _submit(pool, missing, folder)
             for count, (cell, line) in enumerate(_as_they_finish(futures), 1):
                 left = (time.monotonic() - begin) / count * (len(missing) - count)
                 bar.update(task, completed=count, left=f"about {duration(left)} left")
@@ -138,27 +136,20 @@ def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
             raise
 
 
-def _submit(pool: ProcessPoolExecutor, cells: list[Cell], folder: Path, threads: int) -> dict[Future[str], Cell]:
+def _submit(pool: ProcessPoolExecutor, cells: list[Cell], folder: Path) -> dict[Future[str], Cell]:
     """Starts the processes deaf to Ctrl-C, which a terminal sends to all: this one tells them when to stop."""
     hearing = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return {
-            pool.submit(run_cell, config.to_table(cell.experiment), str(folder / cell.name), threads): cell
-            for cell in cells
+            pool.submit(run_cell, config.to_table(cell.experiment), str(folder / cell.name)): cell for cell in cells
         }
     finally:
         signal.signal(signal.SIGINT, hearing)
 
 
-def _forget_unstarted(folders: Iterable[Path]) -> None:
-    """A run that was cut off before its first checkpoint has nothing to go on from: it starts anew."""
-    for folder in folders:
-        if folder.is_dir() and not _has_checkpoint(folder):
-            shutil.rmtree(folder)
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    return (folder / "checkpoint" / "round.safetensors").is_file()
+def _is_over(folder: Path) -> bool:
+    """Finished, or diverged, which it would do again."""
+    return (folder / "result.json").is_file() or (folder / _DIVERGED).is_file()
 
 
 def _progress() -> Progress:
@@ -181,20 +172,18 @@ def _as_they_finish(futures: dict[Future[str], Cell]) -> Iterator[tuple[Cell, st
             yield futures[future], future.result()
 
 
-def run_cell(table: dict[str, object], folder: str, threads: int) -> str:
+def run_cell(table: dict[str, object], folder: str) -> str:
     """One run in a process of its own, gone on with where it was cut off; answers with a line for the log."""
-    torch.set_num_threads(threads)
     experiment = config.parse(table)
-    experiment = replace(experiment, engine=replace(experiment.engine, threads=threads))
     path = Path(folder)
     begin = time.monotonic()
     try:
-        execution = Execution(prepare(experiment), path, resume=_has_checkpoint(path))
+        execution = Execution(prepare(experiment), path, resume=path.is_dir())
         for _ in execution.rounds():
             pass
         result = execution.finish()
     except DivergedError as error:
-        write_whole(path / "diverged.txt", str(error))
+        write_whole(path / _DIVERGED, str(error))
         return str(error)
     metric = experiment.training.metric
     spent = duration(time.monotonic() - begin)

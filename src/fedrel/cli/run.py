@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedrel import config
-from fedrel.assembly import Setup, prepare
+from fedrel.assembly import prepare
 from fedrel.cli.console import err, megabytes, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
@@ -72,7 +71,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
     execution: Execution | None = None
     try:
         with RunProgress(str(settings.method["name"]), training.rounds, training.metric) as progress:
-            execution = _begin(setup, folder, resume, progress)
+            execution = Execution(setup, folder, resume=resume, tick=progress.tick)
             progress.first = execution.standing.rounds
             for done in execution.rounds():
                 progress.round_done(done)
@@ -90,16 +89,6 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
     up, down = megabytes(result["bytes"]["up"]), megabytes(result["bytes"]["down"])
     say(f"best dev round {result['best_round']} of {result['rounds']}; {up} up, {down} down")
     return result
-
-
-def _begin(setup: Setup, folder: Path, resume: bool, progress: RunProgress) -> Execution:
-    new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    try:
-        return Execution(setup, folder, resume=resume, tick=progress.tick)
-    except BaseException:
-        if new:
-            shutil.rmtree(folder, ignore_errors=True)  # a run without its first checkpoint cannot be gone on with
-        raise
 
 
 def _offer_resume(execution: Execution | None, folder: Path) -> None:
