@@ -284,3 +284,14 @@ def test_a_mistake_in_a_setting_is_not_blamed_on_the_file(tmp_path):
     path.write_text("[training]\nlr = 0.5\n")
     with pytest.raises(UserError, match=r"^--set: training\.lr = -1\.0: must be above 0"):
         config.read(path, ["training.lr=-1"])
+
+
+def test_another_method_takes_the_settings_of_the_one_it_replaces_away():
+    base = {"method": {"name": "lazy-mil", "warmup": 4}}
+    assert config.override(base, ["method.name=one"])["method"] == {"name": "one"}
+    assert config.override(base, ["method.name=lazy-mil"])["method"] == {"name": "lazy-mil", "warmup": 4}
+    # whatever the order on the command line
+    assert config.override({}, ["method.denoiser=one", "method.name=centralised"])["method"] == {
+        "name": "centralised",
+        "denoiser": "one",
+    }

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fedrel import datasets
+from fedrel import config, datasets
 from fedrel.algorithms import METHODS, Centralised, FedAvg
 from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name, pair_bags
-from fedrel.config import Experiment, Extractor, Training, section
+from fedrel.config import Experiment, Extractor, Training
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import vectors
 from fedrel.encoding.packed import Shard, pack
@@ -59,14 +60,22 @@ class Setup:
         return pack(split, rows, starts, self.sites.word_numbers, self.experiment.extractor.reach)
 
 
-def choose_method(settings: Mapping[str, object]) -> tuple[FedAvg, str]:
+def read_experiment(path: Path | None, settings: Iterable[str] = ()) -> Experiment:
+    """The experiment in a file with settings on top; a mistake in the file is told with its line."""
+    table, text = config.read_table(path)
+    choose_method(config.parse(table, str(path), text).method, str(path), text)
+    return config.read(path, settings)
+
+
+def choose_method(settings: Mapping[str, object], where: str = "", text: str = "") -> tuple[FedAvg, str]:
     """The [method] section, a name and that method's own settings: an algorithm, and the denoiser of its model."""
     options = dict(settings)
     name = str(options.pop("name"))
     if name not in METHODS:
-        raise UserError(f'method.name = "{name}" is no method{suggest(name, METHODS)}')
+        place = f"{where}{config.line_of(text, 'method.', 'name')}: " if where else ""
+        raise UserError(f'{place}method.name = "{name}" is no method{suggest(name, METHODS)}')
     method = METHODS[name]
-    algorithm = section(method.algorithm, options, f"method {name}", "method.")
+    algorithm = config.section(method.algorithm, options, where or f"method {name}", "method.", text)
     return algorithm, method.denoiser or vars(algorithm)["denoiser"]
 
 

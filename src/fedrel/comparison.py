@@ -71,11 +71,7 @@ class Comparison:
         ]
 
     def _experiment(self, row: Row, column: Column, seed: int) -> config.Experiment:
-        base = dict(self.base)
-        default = str(base.get("method", {}).get("name", "lazy-mil"))  # type: ignore[attr-defined]
-        if not {f"method.name={default}"} & set(row.settings):
-            base.pop("method", None)  # another method's settings are not for this row
-        table = config.override(base, [*column.settings, *row.settings, f"seed={seed}"])
+        table = config.override(self.base, [*column.settings, *row.settings, f"seed={seed}"])
         experiment = config.parse(table, f"{row.label}, {column.label}")
         choose_method(experiment.method)
         return experiment

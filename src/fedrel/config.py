@@ -18,6 +18,7 @@ from fedrel.errors import UserError, suggest
 
 Table = Mapping[str, object]
 Section = TypeVar("Section")
+DEFAULT_METHOD = "lazy-mil"
 
 
 def number(default: float, *, low: float | None = None, above: float | None = None, high: float | None = None) -> Any:
@@ -89,7 +90,7 @@ class Experiment:
     data: Data = field(default_factory=Data)
     partition: Partition = field(default_factory=Partition)
     extractor: Extractor = field(default_factory=Extractor)
-    method: Mapping[str, object] = field(default_factory=lambda: {"name": "lazy-mil"})
+    method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
     training: Training = field(default_factory=Training)
     engine: Engine = field(default_factory=Engine)
 
@@ -119,9 +120,11 @@ def read_table(path: Path | None) -> tuple[dict[str, object], str]:
 
 
 def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, object]:
-    """`training.lr=0.1` replaces one value; the value is TOML where it parses, else text."""
+    """`training.lr=0.1` replaces one value; the value is TOML where it parses, else text.
+    Another `method.name` comes first and takes the settings of the method it replaces away.
+    """
     changed = _copy(table)
-    for setting in settings:
+    for setting in sorted(settings, key=lambda setting: not setting.startswith("method.name=")):
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {setting}: write it as section.key=value, for example training.fraction=0.2")
@@ -132,7 +135,10 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
             if not isinstance(inner, dict):
                 raise UserError(f"--set {setting}: {section} is a value, not a section")
             here = inner
-        here[last] = _value(text.strip())
+        value = _value(text.strip())
+        if key.strip() == "method.name" and value != here.get("name", DEFAULT_METHOD):
+            here.clear()
+        here[last] = value
     return changed
 
 
@@ -142,7 +148,7 @@ def parse(table: Table, where: str = "experiment", text: str = "") -> Experiment
     if not isinstance(method, dict):
         raise UserError(f"{where}: method must be a section with a name")
     experiment = section(Experiment, table, where, text=text)
-    chosen = {"name": "lazy-mil", **method}
+    chosen = {"name": DEFAULT_METHOD, **method}
     if not isinstance(chosen["name"], str):
         raise UserError(f"{where}: method.name must be text")
     return Experiment(**{**vars(experiment), "method": chosen})

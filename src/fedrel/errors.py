@@ -15,5 +15,7 @@ class DivergedError(UserError):
 def suggest(word: str, known: Iterable[str]) -> str:
     """`; did you mean "pcnn"?` where something known is near, else the list of what there is."""
     names = sorted(known)
+    if not names:
+        return ""
     near = get_close_matches(word, names, n=1)
     return f'; did you mean "{near[0]}"?' if near else f"; there is {', '.join(names)}"

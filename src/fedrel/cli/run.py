@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedrel import config
-from fedrel.assembly import prepare
+from fedrel.assembly import prepare, read_experiment
 from fedrel.cli.console import err, megabytes, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
@@ -44,7 +44,7 @@ def run(
         write_report(resume)  # all that was missing
         _present(read_result(resume), resume, json_)
         return
-    settings = config.read(resume / "experiment.toml" if resume else experiment, set_)
+    settings = read_experiment(resume / "experiment.toml" if resume else experiment, set_)
     folder = resume or out_ or _new_folder(experiment, str(settings.method["name"]))
     _present(execute(settings, folder, resume=resume is not None), folder, json_)
 
