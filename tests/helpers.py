@@ -33,11 +33,11 @@ def random_split(sentences=40, *, words=30, relations=4, pairs=12, seed=0, longe
     )
 
 
-def shard_of(split: Split, rows=None, *, words=30, reach=5) -> Shard:
+def shard_of(split: Split, rows=None, *, words=30, reach=5, gap=1) -> Shard:
     """The rows as fact bags; word i of the split is number i + 2 of the model."""
     chosen = np.arange(len(split)) if rows is None else np.asarray(rows, dtype=np.int64)
     ordered, starts = fact_bags(split, chosen)
-    return pack(split, ordered, starts, np.arange(words) + 2, reach)
+    return pack(split, ordered, starts, np.arange(words) + 2, reach=reach, gap=gap)
 
 
 def small_model(

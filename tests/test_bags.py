@@ -50,7 +50,7 @@ def bytes_of(folder):
 @example([sentence("a\tb", "c\nd", words=ODD, source="\r\n")], [sentence(words=("", "\n", "x"))])
 @example([], [])
 def test_what_is_stored_comes_back_identical(fresh, train, dev):
-    train = [FACT, *train]
+    train, dev = [FACT, *train], dev and [FACT, *dev]
     stored = Dataset(store(fresh(), train, dev).folder)
     for split, given_ in ((stored.train, train), (stored.dev, dev), (stored.test, [FACT])):
         assert list(iterate(stored, split)) == given_
@@ -141,9 +141,10 @@ def test_an_empty_split_is_refused_and_leaves_nothing_behind(tmp_path, empty):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_data_without_any_relation_is_refused(tmp_path):
-    with pytest.raises(UserError, match='no sentence has a relation other than "NA"'):
-        store(tmp_path / "d", [sentence(relation=NA)], test=[sentence(relation=NA)])
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_split_without_any_relation_is_refused(tmp_path, split):
+    with pytest.raises(UserError, match=f'no {split} sentence has a relation other than "NA"'):
+        store(tmp_path / "d", **{"train": [FACT], split: [sentence(relation=NA)]})
 
 
 def test_an_empty_dev_split_can_be_opened(tmp_path):

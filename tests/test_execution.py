@@ -122,11 +122,37 @@ def test_every_sentence_lives_on_exactly_one_platform():
 
 
 def test_early_stopping_keeps_the_best_dev_round(tmp_path):
-    result = finish(tiny("training.rounds=30", "training.patience=2", "training.lr=0.01"), tmp_path / "run")
+    settings = ["method.warmup=0", "training.rounds=30", "training.patience=2", "training.lr=0.01"]
+    result = finish(tiny(*settings), tmp_path / "run")
     dev = [line["dev"]["ap"] for line in lines(tmp_path / "run" / "metrics.jsonl")]
     assert result["best_round"] == int(np.argmax(dev)) + 1
     assert result["rounds"] == min(result["best_round"] + 2, 30)
     assert result["dev"]["ap"] == max(dev)
+
+
+def test_rounds_of_warm_up_are_no_results_and_do_not_wear_patience_out(tmp_path):
+    settings = ["method.warmup=5", "training.rounds=8", "training.patience=2", "training.lr=0.001"]
+    result = finish(tiny(*settings), tmp_path / "run")
+    assert result["best_round"] > 5
+    assert result["selection"] is not None
+
+
+def test_changed_data_is_not_gone_on_with(tmp_path):
+    next(Execution(prepare(tiny()), tmp_path / "run").rounds())
+    with pytest.raises(UserError, match="the data has changed"):
+        Execution(prepare(tiny("data.seed=5")), tmp_path / "run", resume=True)
+
+
+def test_a_step_that_wipes_the_weights_out_is_refused():
+    with pytest.raises(UserError, match="must be below 1"):
+        prepare(tiny("training.lr=1", "training.weight_decay=1"))
+
+
+def test_the_server_cannot_blind_facts():
+    setup = prepare(tiny())
+    with pytest.raises(RuntimeError, match="no key"):
+        setup.hub.fact_keys()
+    assert prepare(tiny()).sites.secret != setup.sites.secret
 
 
 def test_the_saved_model_gives_the_reported_scores(finished):
@@ -134,7 +160,7 @@ def test_the_saved_model_gives_the_reported_scores(finished):
     saved = load_model(folder / "model")
     dataset = prepare(tiny()).dataset
     rows, starts = pair_bags(dataset.test)
-    shard = pack(dataset.test, rows, starts, saved.vocabulary.lookup(dataset.words), saved.reach)
+    shard = pack(dataset.test, rows, starts, saved.vocabulary.lookup(dataset.words), reach=saved.extractor.reach)
     saved.model.load(saved.weights, shard)
     again = rank(saved.model.score_bags(shard).numpy(), dataset.test.facts).metrics()
     assert again == result["test"]
@@ -156,7 +182,7 @@ def test_a_loss_that_is_no_number_names_the_platform_and_keeps_the_checkpoint(tm
     experiment = tiny()
     execution = Execution(prepare(experiment), tmp_path / "run")
     next(execution.rounds())
-    broken = replace(experiment, training=replace(experiment.training, lr=1e30))
+    broken = replace(experiment, training=replace(experiment.training, lr=1e30, weight_decay=0.0))
     setup = prepare(broken)
     resumed = Execution(setup, tmp_path / "run", resume=True)
     with pytest.raises(DivergedError, match=r"round 2, platform p\d: .*training\.lr"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -50,14 +51,11 @@ class Setup:
     def shard_of(self, split: Split) -> Shard:
         """A split as pair bags, for evaluation."""
         rows, starts = pair_bags(split)
-        return self._pack(split, rows, starts)
+        return self.sites.pack(split, rows, starts)
 
     @cached_property
     def dev(self) -> Shard:
         return self.shard_of(self.dataset.dev)
-
-    def _pack(self, split: Split, rows: Ints, starts: Ints) -> Shard:
-        return pack(split, rows, starts, self.sites.word_numbers, self.experiment.extractor.reach)
 
 
 def read_experiment(path: Path | None, settings: Iterable[str] = ()) -> Experiment:
@@ -79,13 +77,22 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
     return algorithm, method.denoiser or vars(algorithm)["denoiser"]
 
 
+def complete(experiment: Experiment) -> Experiment:
+    """With the method's own settings filled in, so that a run's folder says all about it."""
+    algorithm, _ = choose_method(experiment.method)
+    return replace(experiment, method={"name": experiment.method["name"], **vars(algorithm)})
+
+
 def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line: None) -> Setup:
+    experiment = complete(experiment)
     algorithm, denoiser = choose_method(experiment.method)
     if experiment.training.metric not in METRICS:
         wrong = experiment.training.metric
         raise UserError(f'training.metric = "{wrong}" is no metric{suggest(wrong, METRICS)}')
     if experiment.extractor.window % 2 == 0:
         raise UserError(f"extractor.window = {experiment.extractor.window}: must be odd, to have a middle")
+    if experiment.training.lr * experiment.training.weight_decay >= 1:
+        raise UserError("training.lr times training.weight_decay must be below 1, or every step wipes the weights out")
     device = choose_device(experiment.engine.device)
     torch.set_num_threads(experiment.engine.threads or os.cpu_count() or 1)
     dataset = datasets.load(experiment.data, say=say)
@@ -102,8 +109,8 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     vocabulary = from_training(dataset, experiment.extractor.min_count, known)
     table = vectors.initial_table(vocabulary, experiment.extractor.word_dim, pretrained, experiment.seed)
     model = build_model(experiment.extractor, denoiser, len(dataset.relations), table, experiment.seed)
+    weights = model.weights()  # the server's stay where messages are: in main memory
     model.to(device)
-    weights = model.weights()
     if experiment.extractor.embeddings == "trainable":
         weights[WORDS] = table
     names = platform_names(platforms)
@@ -124,7 +131,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         weights=weights,
         sites=sites,
         sampler=Sampler(tuple(names), experiment.training.fraction, experiment.seed),
-        hub=sites.make("server", dataset.train, rows[0][:0]),
+        hub=Site("server", sites.shard_of(dataset.train, rows[0][:0]), model, experiment.training, experiment.seed),
     )
 
 
@@ -162,8 +169,7 @@ class Sites(Mapping[str, Site]):
         self.word_numbers = word_numbers
         self.model = model
         self.experiment = experiment
-        # A real federation hands this to the platforms and never to the server.
-        self.secret = derive(experiment.seed, "blinding").to_bytes(8, "little")
+        self.secret = secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._made: dict[str, Site] = {}
 
     def __getitem__(self, name: str) -> Site:
@@ -178,8 +184,7 @@ class Sites(Mapping[str, Site]):
         return len(self.rows)
 
     def make(self, name: str, split: Split, rows: Ints) -> Site:
-        ordered, starts = fact_bags(split, rows)
-        shard = pack(split, ordered, starts, self.word_numbers, self.experiment.extractor.reach)
+        shard = self.shard_of(split, rows)
 
         @cache
         def keys() -> Tensor:
@@ -188,6 +193,14 @@ class Sites(Mapping[str, Site]):
 
         training: Training = self.experiment.training
         return Site(name, shard, self.model, training, self.experiment.seed, fact_keys=keys)
+
+    def shard_of(self, split: Split, rows: Ints) -> Shard:
+        """These rows as fact bags, for training."""
+        return self.pack(split, *fact_bags(split, rows))
+
+    def pack(self, split: Split, rows: Ints, starts: Ints) -> Shard:
+        settings = self.experiment.extractor
+        return pack(split, rows, starts, self.word_numbers, reach=settings.reach, gap=settings.window // 2)
 
     @property
     def memories(self) -> dict[str, dict[str, Named | float]]:

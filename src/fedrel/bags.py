@@ -174,12 +174,13 @@ def build(
     for split in ("train", "test"):
         if not columns[split].labels:
             raise UserError(f"the {split} split is empty; it needs at least one sentence")
-    if len(labels.numbers) == 1:
-        raise UserError(f'no sentence has a relation other than "{NA}": there is nothing to learn')
+    for split in splits:
+        if columns[split].labels and not any(columns[split].labels):  # NA is number 0
+            raise UserError(f'no {split} sentence has a relation other than "{NA}": there is nothing to find in it')
     order = [NA, *(relations or sorted(name for name in labels.numbers if name != NA))]
     relabel = np.zeros(len(order), dtype=np.int32)
     relabel[[labels.numbers[name] for name in order]] = np.arange(len(order))
-    with folder_whole(folder) as new:
+    with folder_whole(folder, others_do=True) as new:
         for name, filled in columns.items():
             filled.save(new, name, relabel)
         for name, numbering in (("words", words), ("entities", entities), ("sources", sources)):

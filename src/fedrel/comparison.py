@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel import config
-from fedrel.assembly import METRICS, choose_method
+from fedrel.assembly import METRICS, complete
 from fedrel.datasets import fingerprint
 from fedrel.errors import UserError, suggest
 
@@ -46,8 +46,9 @@ class Cell:
         """A folder name: readable, and different whenever any setting differs."""
         table = config.to_table(self.experiment)
         table.pop("engine")  # how fast, not what
-        if content := fingerprint(self.experiment.data):
-            table["content"] = content
+        table["data"] = {**vars(self.experiment.data), "content": fingerprint(self.experiment.data)}
+        if Path(self.experiment.extractor.vectors).is_file():
+            table["vectors"] = hashlib.sha256(Path(self.experiment.extractor.vectors).read_bytes()).hexdigest()
         digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:10]
         return f"{re.sub(r'[^a-z0-9]+', '-', self.row.lower()).strip('-')}-{self.seed}-{digest}"
 
@@ -73,8 +74,7 @@ class Comparison:
     def _experiment(self, row: Row, column: Column, seed: int) -> config.Experiment:
         table = config.override(self.base, [*column.settings, *row.settings, f"seed={seed}"])
         experiment = config.parse(table, f"{row.label}, {column.label}")
-        choose_method(experiment.method)
-        return experiment
+        return complete(experiment)
 
     def summary(self, cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Mean and deviation of every row in every column, and how far the reference is ahead, seed by seed."""
@@ -109,12 +109,20 @@ def spread(values: list[float]) -> dict[str, Any]:
     }
 
 
+_ENOUGH = 3  # with two seeds, twice the standard error means little
+
+
 def paired(differences: list[float]) -> dict[str, Any]:
     """Mean paired difference and its standard error."""
     n = len(differences)
     error = statistics.stdev(differences) / n**0.5 if n > 1 else None
     mean = statistics.fmean(differences)
-    return {"n": n, "mean": mean, "standard_error": error, "clear": error is not None and abs(mean) > 2 * error}
+    return {
+        "n": n,
+        "mean": mean,
+        "standard_error": error,
+        "clear": n >= _ENOUGH and error is not None and abs(mean) > 2 * error,
+    }
 
 
 def read(

@@ -65,6 +65,7 @@ class Training:
     fraction: float = number(1.0, above=0, high=1)  # C
     epochs: int = number(3, low=1)  # E
     batch: int = number(32, low=1, high=1_000_000)  # B
+    optimizer: Literal["sgd"] = "sgd"
     lr: float = number(1.0, above=0, high=1_000)
     lr_decay: float = number(0.005, low=0, high=1)
     weight_decay: float = number(1e-5, low=0, high=1)

@@ -95,10 +95,9 @@ def find_splits(path: Path) -> dict[str, Path]:
 
 @cache
 def fingerprint(data: Data) -> str:
-    """Changes with the content of the files; empty for the world, which its parameters say all about."""
-    if data.source not in READERS or not data.path:
-        return ""
-    return "".join(_hash(path)[:16] for path in find_splits(Path(data.path)).values())
+    """Changes with the content of the data, and with the code that makes or reads it."""
+    files = find_splits(Path(data.path)).values() if data.source in READERS and data.path else []
+    return "-".join([_readers_version()[:16], *(_hash(path)[:16] for path in files)])
 
 
 def _carve(streams: dict[str, Stream], split: str) -> dict[str, Stream]:

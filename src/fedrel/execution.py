@@ -19,7 +19,7 @@ import numpy as np
 from fedrel import config
 from fedrel.assembly import Setup
 from fedrel.bags import Split
-from fedrel.errors import UserError
+from fedrel.errors import DivergedError, UserError
 from fedrel.evaluation.heldout import by_relation, curve, rank
 from fedrel.evaluation.selection import selection_quality
 from fedrel.federation import checkpoint
@@ -49,6 +49,7 @@ class Progress:
 class _Standing:
     """All that a resumed run must know, beside the weights."""
 
+    data: str = ""  # the content that the run was started on
     rounds: int = 0
     best_round: int = 0
     best_score: float = -1.0
@@ -72,9 +73,11 @@ class Execution:
         self.setup = setup
         self.out = out
         self.tick = tick
-        self.standing = _Standing()
+        self.saved_rounds = 0  # what a resumed run would go on from
+        self.standing = _Standing(data=setup.dataset.folder.name)
         self.state: Record = setup.algorithm.start(setup.weights)
         self._losses: list[tuple[float, float]] = []
+        self._training_seconds_before = 0.0
         self._pending: list[str] = []
         self._simulator = Simulator(
             setup.algorithm, setup.sites, on_upload=self._note_upload, on_answer=self._note_answer
@@ -101,6 +104,9 @@ class Execution:
         saved = checkpoint.load(self.out / "checkpoint")
         self.state = saved.state
         self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
+        self.saved_rounds = self.standing.rounds
+        if self.standing.data != self.setup.dataset.folder.name:
+            raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
         self._simulator.bytes_up = self.standing.bytes_up
         self._simulator.bytes_down = self.standing.bytes_down
         for name, memory in saved.memories.items():
@@ -114,6 +120,7 @@ class Execution:
         progress = dict(vars(self.standing))
         saved = checkpoint.Checkpoint(self.state, self.setup.sites.memories, progress)
         checkpoint.save(folder / "checkpoint", saved)
+        self.saved_rounds = self.standing.rounds
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -134,12 +141,18 @@ class Execution:
         """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count."""
         standing = self.standing
         begin = time.perf_counter()
+        training_seconds = _training_seconds(standing.phases) - self._training_seconds_before
+        self._training_seconds_before = _training_seconds(standing.phases)
         self.tick("dev")
         scores = self._score(named_in(self.state, "weights"), "dev")
         standing.add("dev", time.perf_counter() - begin)
         metrics = rank(scores, self.setup.dataset.dev.facts).metrics()
         score = metrics[self.setup.experiment.training.metric]
-        if score > standing.best_score:
+        if not np.isfinite(scores).all():
+            raise DivergedError(
+                f"round {standing.rounds}: the model's scores are not numbers any more; lower training.lr"
+            )
+        if score > standing.best_score and standing.rounds > self._preparation:
             standing.best_round, standing.best_score = standing.rounds, score
             checkpoint.save_weights(self.out / "checkpoint" / BEST, named_in(self.state, "weights"))
         sentences = sum(weight for _, weight in self._losses)
@@ -152,6 +165,7 @@ class Execution:
             "selection": self._selection(),
             "cohort": done.cohort,
             "trained": int(sentences),
+            "sentences_per_second": trained / max(training_seconds, 1e-9),
             "bytes": {
                 "up": self._simulator.bytes_up - standing.bytes_up,
                 "down": self._simulator.bytes_down - standing.bytes_down,
@@ -170,9 +184,15 @@ class Execution:
         return Progress(line, standing.best_round, standing.best_score, self._stopped())
 
     def _stopped(self) -> bool:
-        training = self.setup.experiment.training
-        idle = self.standing.rounds - self.standing.best_round
-        return self.standing.rounds >= training.rounds or (self.standing.rounds > 0 and idle >= training.patience)
+        training, standing = self.setup.experiment.training, self.standing
+        if standing.rounds >= training.rounds:
+            return True
+        return standing.best_round > 0 and standing.rounds - standing.best_round >= training.patience
+
+    @property
+    def _preparation(self) -> int:
+        """Rounds that are no candidates for the result; of a run too short for more, all but the last."""
+        return min(self.setup.algorithm.preparation, self.setup.experiment.training.rounds - 1)
 
     def _score(self, weights: Named, split: str) -> np.ndarray[Any, Any]:
         shard = self.setup.dev if split == "dev" else self.setup.shard_of(self.setup.dataset.test)

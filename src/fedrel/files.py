@@ -28,8 +28,10 @@ def write_whole(path: Path, content: bytes | bytearray | str) -> None:
 
 
 @contextmanager
-def folder_whole(path: Path) -> Iterator[Path]:
-    """A new folder to fill; it takes its name only once it is complete."""
+def folder_whole(path: Path, *, others_do: bool = False) -> Iterator[Path]:
+    """A new folder to fill; it takes its name only once it is complete. With `others_do`, one of that name that
+    somebody else finished first is as good.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
@@ -38,8 +40,7 @@ def folder_whole(path: Path) -> Iterator[Path]:
         try:
             temporary.replace(path)
         except OSError:
-            if not path.is_dir():
+            if not (others_do and path.is_dir()):
                 raise
-            # Somebody else finished the same folder first: theirs is as good.
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

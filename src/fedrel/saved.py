@@ -24,7 +24,7 @@ class SavedModel:
     weights: Named
     vocabulary: Vocabulary
     relations: list[str]
-    reach: int
+    extractor: Extractor
 
 
 def save_model(folder: Path, setup: Setup, weights: Named) -> None:
@@ -55,4 +55,4 @@ def load_model(folder: Path) -> SavedModel:
         missing = [name for name, _ in model.named_parameters() if name not in weights]
     if missing:
         raise UserError(f"{folder}: the weights lack {', '.join(missing)}")
-    return SavedModel(model, weights, Vocabulary(tuple(words)), relations, settings.reach)
+    return SavedModel(model, weights, Vocabulary(tuple(words)), relations, settings)

@@ -71,7 +71,7 @@ def what_counts(folder: Path) -> dict[str, object]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return {
         **{key: result[key] for key in SAME},
-        "metrics": [{key: value for key, value in line.items() if key != "seconds"} for line in lines],
+        "metrics": [{key: value for key, value in line.items() if "second" not in key} for line in lines],
         "ledger": (folder / "ledger.jsonl").read_text(),
         "weights": (folder / "model" / "weights.safetensors").read_bytes(),
         "examples": json.loads((folder / "details.json").read_text()),

@@ -30,7 +30,7 @@ def test_packing_keeps_every_token_in_its_place(seed, sentences):
 def test_chunks_cover_all_bags_once_and_never_cut_one(seed):
     split = random_split(50, seed=seed)
     rows, starts = pair_bags(split)
-    shard = pack(split, rows, starts, np.arange(30) + 2, 5)
+    shard = pack(split, rows, starts, np.arange(30) + 2, reach=5)
     seen = [bag for first, last in shard.chunks() for bag in range(first, last)]
     assert seen == list(range(shard.bags))
 

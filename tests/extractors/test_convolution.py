@@ -18,9 +18,10 @@ def test_packed_pcnn_equals_padded_pcnn():
     torch.testing.assert_close(ours, plain(data.tokens, data.head, data.tail, data.piece), rtol=0, atol=1e-12)
 
 
-def test_a_sentence_does_not_feel_its_neighbours():
-    shard = shard_of(random_split(20, seed=2))
-    model, weights = small_model(dtype=torch.float64)
+@pytest.mark.parametrize("window", [1, 3, 5, 9])
+def test_a_sentence_does_not_feel_its_neighbours(window):
+    shard = shard_of(random_split(20, seed=2), gap=window // 2)
+    model, weights = small_model(dtype=torch.float64, window=window)
     model.load(weights, shard)
     together = model.encoder.encode(shard.sentences(torch.arange(20)))
     for number in range(20):

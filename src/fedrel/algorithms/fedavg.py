@@ -12,6 +12,11 @@ from fedrel.learning.named import Named
 class FedAvg:
     """The mean is weighted by how many sentences a platform holds. Denoising, if any, happens inside its model."""
 
+    @property
+    def preparation(self) -> int:
+        """Rounds at the start that only prepare the method: none of them is kept as its result."""
+        return 0
+
     def start(self, weights: Named) -> Record:
         return {"weights": weights}
 

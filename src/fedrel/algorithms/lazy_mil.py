@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 
 from fedrel.algorithms.fedavg import FedAvg
+from fedrel.config import number
 from fedrel.denoisers import best_of_group
 from fedrel.federation.codec import Record
 from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, mean, named_in, task
@@ -26,13 +27,19 @@ class LazyMIL(FedAvg):
     """
 
     na: Literal["local", "elected"] = "local"
-    warmup: int = 10
+    warmup: int = number(10, low=0)
+
+    @property
+    def preparation(self) -> int:
+        return self.warmup
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         if hub.round < self.warmup:
             return (yield from super().round(hub, state, cohort))
         weights = named_in(state, "weights")
         ballots = yield broadcast("score", cohort, weights=weights)
+        if not ballots:
+            return state
         wins = elect(ballots)
         replies = yield Ask("train_elected", {platform: {"wins": wins[platform]} for platform in ballots})
         return state | {"weights": mean(weights, replies, "weights", by="sentences")}

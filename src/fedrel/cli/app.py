@@ -23,7 +23,7 @@ Arguments = ParamSpec("Arguments")
 # What a person can mend: a full disk, a folder that is not theirs, a file in the way.
 _MENDABLE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS),
-    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG),
 }
 
 app = typer.Typer(

@@ -25,6 +25,7 @@ def world(
     seed: int = 1,
     noise: Annotated[float, typer.Option(help="Share of a fact's sentences that do not express it.")] = 0.6,
     evidence: Annotated[float, typer.Option(help="Mean sentences per fact.")] = 7.0,
+    json_: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write the built-in world: sentences (OpenNRE JSON lines) and its knowledge base (entities.tsv, triples.tsv)."""
     if out_.exists():
@@ -40,6 +41,9 @@ def world(
             file.writelines(f"{e.id}\t{e.type}\t{'|'.join(e.names)}\n" for e in made.entities())
         with (folder / "triples.tsv").open("w", encoding="utf-8") as file:
             file.writelines("\t".join(triple) + "\n" for triple in made.triples())
+    if json_:
+        print_json(json.dumps({"folder": str(out_), "relations": made.relations()}))
+        return
     tell(str(out_))
     tell(f"train on it with: fedrel run --set data.source=opennre --set data.path={out_}")
 

@@ -55,7 +55,7 @@ class RunProgress:
             f"loss {loss}  dev {self.metric} {line['dev'][self.metric]:.3f} "
             f"(best {progress.best_score:.3f}, round {progress.best_round})"
             + (f"  selection {selection['precision']:.2f}" if selection else "")
-            + f"  {line['trained'] / max(line['seconds'], 1e-9):,.0f} sentences/s"
+            + f"  {line['sentences_per_second']:,.0f} sentences/s"
             + f"  ↑{megabytes(line['bytes']['up'])} ↓{megabytes(line['bytes']['down'])}"
             + f"  ≤{duration(left)} left"
         )

@@ -83,7 +83,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
         _offer_resume(execution, folder)
         raise
     except (UserError, OSError):
-        if execution is not None and execution.standing.rounds:
+        if execution is not None and execution.saved_rounds:
             _offer_resume(execution, folder)
         raise
     up, down = megabytes(result["bytes"]["up"]), megabytes(result["bytes"]["down"])
@@ -93,7 +93,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
 
 def _offer_resume(execution: Execution | None, folder: Path) -> None:
     if execution is not None:
-        done = execution.standing.rounds
+        done = execution.saved_rounds
         err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True, markup=False)
 
 

@@ -1,8 +1,8 @@
 """Sentences end to end, without padding: what the extractors read.
 
 A shard is the part of a split that one platform holds (or all of dev), in bag order, with its own small
-vocabulary. Every sentence is followed by one separator row whose vector is zero, so that a convolution
-window never reaches into the next sentence.
+vocabulary. Every sentence is followed by separator rows whose vector is zero, as many as a convolution
+window reaches to one side, so that it never sees the next sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Batch:
     tokens: Tensor  # (T,) numbers of the shard's own vocabulary; 0 after every sentence
     head_distance: Tensor  # (T,) 1 … 2·reach+1; 0 after every sentence
     tail_distance: Tensor  # (T,)
-    piece_lengths: Tensor  # (S, 4) up to the first entity, up to the second, the rest, the separator
+    piece_lengths: Tensor  # (S, 4) up to the first entity, up to the second, the rest, the separators
     bag: Tensor  # (S,) 0 … U-1, ascending
     labels: Tensor  # (U,)
 
@@ -107,27 +107,30 @@ def ragged(starts: Tensor, lengths: Tensor) -> Tensor:
     return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()))
 
 
-def pack(split: Split, rows: Ints, bag_starts: Ints, word_numbers: Ints, reach: int) -> Shard:
-    """The given rows, in the given order. `word_numbers` maps the store's words to the model's."""
+def pack(split: Split, rows: Ints, bag_starts: Ints, word_numbers: Ints, *, reach: int, gap: int = 1) -> Shard:
+    """The given rows, in the given order. `word_numbers` maps the store's words to the model's; `gap` separators
+    stand between sentences (at least one).
+    """
+    gap = max(gap, 1)
     begins = np.asarray(split.offsets)[rows]
     lengths = np.asarray(split.offsets)[rows + 1] - begins  # (S,)
-    starts = np.r_[0, np.cumsum(lengths + 1)]  # one separator a sentence
-    within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths + 1)  # (T,) place in the sentence
-    is_word = within < np.repeat(lengths, lengths + 1)
-    source = np.repeat(begins, lengths + 1) + within
+    starts = np.r_[0, np.cumsum(lengths + gap)]
+    within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths + gap)  # (T,) place in the sentence
+    is_word = within < np.repeat(lengths, lengths + gap)
+    source = np.repeat(begins, lengths + gap) + within
     numbers = np.zeros(starts[-1], dtype=np.int64)
     numbers[is_word] = word_numbers[np.asarray(split.tokens)[source[is_word]]]
     vocabulary, tokens = np.unique(np.r_[0, numbers], return_inverse=True)
     spans = np.asarray(split.spans)[rows].astype(np.int64)
     first_end = np.minimum(spans[:, 1], spans[:, 3])
     second_end = np.maximum(spans[:, 1], spans[:, 3])
-    pieces = np.stack([first_end, second_end - first_end, lengths - second_end, np.ones_like(lengths)], axis=1)
+    pieces = np.stack([first_end, second_end - first_end, lengths - second_end, np.full_like(lengths, gap)], axis=1)
     return Shard(
         rows=rows,
         vocabulary=vocabulary,
         tokens=torch.from_numpy(tokens[1:].astype(np.int32)),
-        head_distance=_distance(within, spans[:, 0], lengths, is_word, reach),
-        tail_distance=_distance(within, spans[:, 2], lengths, is_word, reach),
+        head_distance=_distance(within, spans[:, 0], lengths + gap, is_word, reach),
+        tail_distance=_distance(within, spans[:, 2], lengths + gap, is_word, reach),
         starts=torch.from_numpy(starts),
         piece_lengths=torch.from_numpy(pieces),
         labels=torch.from_numpy(np.asarray(split.labels)[rows].astype(np.int64)),
@@ -135,8 +138,8 @@ def pack(split: Split, rows: Ints, bag_starts: Ints, word_numbers: Ints, reach: 
     )
 
 
-def _distance(within: Ints, entity: Ints, lengths: Ints, is_word: Ints, reach: int) -> Tensor:
+def _distance(within: Ints, entity: Ints, sizes: Ints, is_word: Ints, reach: int) -> Tensor:
     """(T,) distance to the entity's first token, clipped to ±reach and shifted to 1 … 2·reach+1; 0 at separators."""
-    relative = within - np.repeat(entity, lengths + 1)
+    relative = within - np.repeat(entity, sizes)
     clipped = np.clip(relative, -reach, reach) + reach + 1
     return torch.from_numpy(np.where(is_word, clipped, 0).astype(np.int16))

@@ -48,6 +48,8 @@ def fit(
             mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
             if not math.isfinite(mean_loss):
                 raise DivergedError("the loss is not a number any more; lower training.lr")
+    if not model.is_finite():
+        raise DivergedError("the weights are not numbers any more; lower training.lr")
     return Fitted(steps=steps, loss=mean_loss, sentences=sentences)
 
 

@@ -54,6 +54,10 @@ class Model(nn.Module):
             weights |= table_patch(WORDS, rows, words.values(touched.to(self.device)), words.factor)
         return weights
 
+    def is_finite(self) -> bool:
+        tensors = [*self.parameters(), self.encoder.words.rows]
+        return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
+
     def loss(self, batch: Batch) -> Tensor:
         """Mean loss over the batch's bags, in training mode."""
         return self.denoiser.loss(self.encoder.encode(batch), batch.bag, batch.labels, self.classifier, self._drop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -79,8 +79,3 @@ def _mean_tensor(name: str, base: Tensor, shares: list[tuple[Named, float]]) -> 
         rows, factor = patch[name + ROWS].long(), float(patch[name + FACTOR])
         mean.index_add_(0, rows, patch[name + VALUES] - factor * base[rows], alpha=share)
     return mean
-
-
-def size_of(named: Mapping[str, Tensor]) -> int:
-    """Bytes of the tensors."""
-    return sum(value.numel() * value.element_size() for value in named.values())
