@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.plain import pad, train
 from fedrel.algorithms import FedAvg
 from fedrel.config import Training
 from fedrel.errors import DivergedError
@@ -15,7 +16,9 @@ from fedrel.federation.sampling import Sampler
 from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
+from fedrel.seeds import seeded
 from tests.helpers import random_split, shard_of, small_model
+from tests.learning.test_fit import plain_copy
 
 TRAINING = Training(epochs=2, batch=5, lr=0.2, lr_decay=0.1, weight_decay=0.01, dropout=0.2)
 
@@ -50,6 +53,28 @@ def test_fedavg_is_the_mean_weighted_by_sentences():
         total = total + apply_patch(weights, site.model.trained(site.shard, fitted.sentences)) * len(site.shard)
     for name in after:
         torch.testing.assert_close(after[name], total[name] / 60, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+def test_a_whole_sparse_round_equals_a_dense_one_with_weight_decay(dtype, tolerance):
+    """Against the plain loop: padded sentences, dense gradients, the library's optimiser, whole models averaged."""
+    sites, hub, weights = federation(dtype=dtype)
+    training = replace(TRAINING, dropout=0.0)
+    for site in sites.values():
+        site.training = training
+    sparse, _ = play(FedAvg(), sites, hub, weights, rounds=1)
+    dense = torch.zeros_like(weights[WORDS])
+    convolution = torch.zeros_like(weights["encoder.convolution.weight"])
+    for site in sites.values():
+        with seeded(site.draw("train")):
+            shuffles = [torch.randperm(len(site.shard)) for _ in range(training.epochs)]
+        batches = [batch for shuffle in shuffles for batch in torch.split(shuffle, training.batch)]
+        plain = train(plain_copy(weights), pad(site.shard, 16), batches, lr=0.2, weight_decay=0.01)
+        share = len(site.shard) / 60
+        dense += share * plain.words.weight.detach()
+        convolution += share * plain.convolution.weight.detach().transpose(1, 2).reshape(6, 180)
+    torch.testing.assert_close(sparse[WORDS], dense, rtol=0, atol=tolerance)
+    torch.testing.assert_close(sparse["encoder.convolution.weight"], convolution, rtol=0, atol=tolerance)
 
 
 def test_one_platform_is_centralised_training():
