@@ -25,15 +25,16 @@ class RunProgress:
             SpinnerColumn(),
             TextColumn("[bold]{task.fields[name]}"),
             TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[news]}"),
+            BarColumn(bar_width=10),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[news]}"),  # what a narrow terminal cuts off
             TextColumn("[dim]{task.fields[doing]}"),
             console=err,
             transient=True,
             disable=not err.is_terminal,
         )
-        self.task = self.bar.add_task("", total=rounds, completed=done, name=name, news="", doing="")
+        self.task = self.bar.add_task("", total=rounds, completed=done, name=name, left="", news="", doing="")
 
     def __enter__(self) -> RunProgress:
         self.bar.start()
@@ -51,16 +52,16 @@ class RunProgress:
         left = spent / (line["round"] - self.first) * (self.rounds - line["round"])
         loss = "–" if line["loss"] is None else f"{line['loss']:.3f}"
         selection = line["selection"]
+        best = f"best {progress.best_score:.3f}, round {progress.best_round}" if progress.best_round else "warm-up"
         news = (
-            f"loss {loss}  dev {self.metric} {line['dev'][self.metric]:.3f} "
-            f"(best {progress.best_score:.3f}, round {progress.best_round})"
+            f"dev {self.metric} {line['dev'][self.metric]:.3f} ({best})  loss {loss}"
             + (f"  selection {selection['precision']:.2f}" if selection else "")
             + f"  {line['sentences_per_second']:,.0f} sentences/s"
             + f"  ↑{megabytes(line['bytes']['up'])} ↓{megabytes(line['bytes']['down'])}"
-            + f"  ≤{duration(left)} left"
         )
-        self.bar.update(self.task, completed=line["round"], news=news, doing="")
+        at_most = f"≤{duration(left)} left"
+        self.bar.update(self.task, completed=line["round"], left=at_most, news=news, doing="")
         now = time.monotonic()
         if not err.is_terminal and (now - self.last_line >= _PLAIN_EVERY or progress.stopped or line["round"] == 1):
             self.last_line = now
-            err.print(f"{self.name}  round {line['round']}/{self.rounds}  {news}", soft_wrap=True)
+            err.print(f"{self.name}  round {line['round']}/{self.rounds}  {at_most}  {news}", soft_wrap=True)
