@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from fedrel.cli.console import duration, err, megabytes
 from fedrel.execution import Progress as RoundProgress
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
+
+
+class _TwoLines(Progress):
+    """The bar, and below it what the last round said: both fit into a narrow terminal."""
+
+    news = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield Text(self.news, no_wrap=True, overflow="ellipsis")
 
 
 class RunProgress:
@@ -21,20 +34,19 @@ class RunProgress:
         self.first = done
         self.begin = time.monotonic()
         self.last_line = 0.0
-        self.bar = Progress(
+        self.bar = _TwoLines(
             SpinnerColumn(),
             TextColumn("[bold]{task.fields[name]}"),
             TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(bar_width=10),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[news]}"),  # what a narrow terminal cuts off
             TextColumn("[dim]{task.fields[doing]}"),
             console=err,
             transient=True,
             disable=not err.is_terminal,
         )
-        self.task = self.bar.add_task("", total=rounds, completed=done, name=name, left="", news="", doing="")
+        self.task = self.bar.add_task("", total=rounds, completed=done, name=name, left="", doing="")
 
     def __enter__(self) -> RunProgress:
         self.bar.start()
@@ -60,7 +72,8 @@ class RunProgress:
             + f"  ↑{megabytes(line['bytes']['up'])} ↓{megabytes(line['bytes']['down'])}"
         )
         at_most = f"≤{duration(left)} left"
-        self.bar.update(self.task, completed=line["round"], left=at_most, news=news, doing="")
+        self.bar.update(self.task, completed=line["round"], left=at_most, doing="")
+        self.bar.news = news
         now = time.monotonic()
         if not err.is_terminal and (now - self.last_line >= _PLAIN_EVERY or progress.stopped or line["round"] == 1):
             self.last_line = now
