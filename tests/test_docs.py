@@ -78,3 +78,8 @@ def test_every_experiment_file_is_valid():
     for path in sorted((ROOT / "experiments").glob("*.toml")):
         asked = comparison.read(path, settings=[], methods=[], vary=[], seeds=None, metric=None)
         assert asked.cells()
+
+
+def test_no_page_has_a_gap():
+    for page in PAGES:
+        assert not re.search(r"[A-Z]+_TABLE|TODO|TBD|XXX", page.read_text(encoding="utf-8"))
