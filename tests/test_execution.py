@@ -178,6 +178,10 @@ def test_every_method_runs_to_a_result(method, embeddings, tmp_path):
     assert load_model(tmp_path / "run" / "model").relations[0] == "NA"
 
 
+def test_the_other_extractor_runs_too(tmp_path):
+    assert finish(tiny("extractor.kind=cnn", "extractor.window=5", "extractor.activation=relu"), tmp_path / "run")
+
+
 def test_a_loss_that_is_no_number_names_the_platform_and_keeps_the_checkpoint(tmp_path):
     experiment = tiny()
     execution = Execution(prepare(experiment), tmp_path / "run")
