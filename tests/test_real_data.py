@@ -25,7 +25,7 @@ def test_nyt10_rows_are_read_and_shared_pairs_refused():
     dataset = datasets.load(experiment.data)
     assert (len(dataset.train) + len(dataset.dev), len(dataset.test)) == (10_230, 6_944)
     assert "carved from train" in dataset.notes[0]
-    with pytest.raises(UserError, match="entity pairs are in both train and test"):
+    with pytest.raises(UserError, match="93 entity pairs are in both train and test"):
         prepare(experiment)
     assert prepare(
         config.read(None, ["data.source=nyt10", f"data.path={DATA / 'nyt10-part'}", "data.allow_overlap=true"])

@@ -24,7 +24,7 @@ from fedrel.files import folder_whole, write_whole
 
 Ints = npt.NDArray[np.int64]
 SPLITS = ("train", "dev", "test")
-FORMAT = 2  # of the folder; a cache of another format is built anew
+FORMAT = 3  # of the folder; a cache of another format is built anew
 _COLUMNS = ("tokens", "offsets", "spans", "labels", "pairs", "sources", "expressed", "pair_entities")
 
 
@@ -163,8 +163,11 @@ def build(
     *,
     relations: Sequence[str] = (),
     notes: Iterable[str] = (),
+    from_train: Sequence[str] = ("train",),
 ) -> Dataset:
-    """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test."""
+    """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test.
+    `from_train` names those that come from the training text: none of their pairs should be in test.
+    """
     words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns = {name: _Columns() for name in SPLITS}
     for name in (NA, *relations):
@@ -189,7 +192,10 @@ def build(
         meta = {
             "format": FORMAT,
             "relations": order,
-            "overlap": len(columns["train"].pair_numbers.keys() & columns["test"].pair_numbers.keys()),
+            "overlap": len(
+                columns["test"].pair_numbers.keys()
+                & {pair for name in from_train for pair in columns[name].pair_numbers}
+            ),
             "sentences": {name: len(filled.labels) for name, filled in columns.items()},
             "pairs": {name: len(filled.pair_numbers) for name, filled in columns.items()},
             "notes": list(notes),

@@ -47,7 +47,8 @@ def _world(data: Data, say: Callable[[str], None]) -> Dataset:
     made = world_of(data)
     key = _key("world", repr(made))
     streams: dict[str, Stream] = {split: partial(made.instances, split) for split in ("train", "dev", "test")}
-    return _cached(key, streams, made.relations()[1:], [], f"making the built-in world ({data.size})", say)
+    make = partial(build, splits=streams, relations=made.relations()[1:])
+    return _cached(key, make, f"making the built-in world ({data.size})", say)
 
 
 def _files(data: Data, say: Callable[[str], None]) -> Dataset:
@@ -61,7 +62,7 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
     for split in ("train", "test"):
         if split in found and _is_empty(streams[split]):
             raise UserError(f"{found[split]}: no sentences; {split} needs at least one")
-    notes = []
+    notes, from_train = [], ["train"]
     for split in ("test", "dev"):
         if split not in streams or (split == "dev" and _is_empty(streams["dev"])):
             if split == "test" and len(found) > 1:
@@ -70,7 +71,9 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
             if _is_empty(streams[split]) or _is_empty(streams["train"]):
                 raise UserError(f"{data.path}: too few entity pairs to carve {split} from train; add a {split} file")
             notes.append(f"no {split} sentences given: one pair in {_HELD_OUT} was carved from train for {split}")
-    return _cached(key, streams, [], notes, f"reading {data.path}", say)
+            from_train += ["dev"] if split == "dev" else []
+    make = partial(build, splits=streams, notes=notes, from_train=from_train)
+    return _cached(key, make, f"reading {data.path}", say)
 
 
 def find_splits(path: Path) -> dict[str, Path]:
@@ -120,13 +123,11 @@ def _is_empty(stream: Stream) -> bool:
     return next(iter(stream()), None) is None
 
 
-def _cached(
-    key: str, streams: dict[str, Stream], relations: list[str], notes: list[str], what: str, say: Callable[[str], None]
-) -> Dataset:
+def _cached(key: str, make: Callable[[Path], Dataset], what: str, say: Callable[[str], None]) -> Dataset:
     folder = cache_folder() / "data" / key
     if not (folder / "meta.json").exists():
         say(f"{what} …")
-        build(folder, streams, relations=relations, notes=notes)
+        make(folder)
     return Dataset(folder)
 
 
