@@ -10,7 +10,7 @@ import fedrel
 ROOT = Path(fedrel.__file__).parent
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = [
-    ["errors", "seeds", "files"],
+    ["errors", "seeds", "files", "units"],
     ["config"],
     ["corpus"],
     ["bags"],

@@ -10,8 +10,9 @@ from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from fedrel.cli.console import duration, err, megabytes
+from fedrel.cli.console import duration, err
 from fedrel.execution import Progress as RoundProgress
+from fedrel.units import megabytes
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 

@@ -11,12 +11,13 @@ import typer
 
 from fedrel import config
 from fedrel.assembly import prepare, read_experiment
-from fedrel.cli.console import err, megabytes, out, print_json, say, tell
+from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
 from fedrel.errors import UserError
 from fedrel.execution import Execution
 from fedrel.report.page import write_report
+from fedrel.units import megabytes
 
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value, e.g. training.lr=0.1")

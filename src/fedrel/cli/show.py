@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedrel.cli.console import duration, megabytes, out, print_json, tell
+from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
+from fedrel.units import megabytes
 
 
 def show(

@@ -12,6 +12,7 @@ from typing import Any
 from fedrel.errors import UserError
 from fedrel.files import write_whole
 from fedrel.report import charts
+from fedrel.units import megabytes
 
 _METRICS = ("ap", "auc", "auc_2000", "p@100", "max_f1")  # the headline, in this order
 _SHOWN_NAMES = {"p@100": "P@100", "p@200": "P@200", "p@300": "P@300", "p@mean": "P@mean", "max_f1": "max F1"}
@@ -47,7 +48,7 @@ def write_report(folder: Path) -> Path:
         lstrip_blocks=True,
     )
     environment.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-    environment.filters |= {"size": _size, "time": _time, "metric": _metric}
+    environment.filters |= {"size": megabytes, "time": _time, "metric": _metric}
     path = folder / "report.html"
     write_whole(path, environment.get_template("report.html.j2").render(_contents(folder)))
     return path
@@ -185,10 +186,3 @@ def _time(seconds: float) -> str:
     if minutes < 2:
         return f"{seconds:.0f} s"
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _size(count: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.1f} {unit}"
-    return f"{count:.0f} B"
