@@ -1,7 +1,10 @@
-"""Labelled sentences, as every reader yields them."""
+"""What readers yield: documents (text, perhaps with entities and relations marked in it), labelled sentences
+with one pair of entities each, or labelled texts.
+"""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NA = "NA"  # the relation of a pair that stands in no fact
 
@@ -29,3 +32,54 @@ class Instance:
     relation: str
     source: str = ""
     expressed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """An entity that somebody marked in a document: text[start:end]."""
+
+    key: str  # its name within the document (T1), by which relations refer to it
+    start: int
+    end: int
+    type: str = ""
+    id: str = ""  # of a knowledge base; empty: not linked
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text as it was written; every offset into it counts characters of exactly this string."""
+
+    id: str
+    text: str
+    annotations: tuple[Annotation, ...] | None = None  # None: nobody marked entities here
+    relations: tuple[tuple[str, str, str], ...] | None = None  # (key of the head, relation, key of the tail)
+    where: str = ""  # file, or file:line, for messages
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A whole text with one label, for classification."""
+
+    tokens: Sequence[str]
+    label: str
+    source: str = ""
+
+
+@dataclass
+class Skipped:
+    """What a reader left out: counted by reason, the first few kept to be shown."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+
+    def __call__(self, where: str, why: str) -> None:
+        self.reasons[why] += 1
+        if len(self.examples) < SHOWN:
+            self.examples.append(f"{where}: {why}")
+
+    @property
+    def total(self) -> int:
+        return self.reasons.total()
+
+
+SHOWN = 5  # rows named by line, wherever rows are named
