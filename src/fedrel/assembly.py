@@ -158,6 +158,13 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
+def workers_of(experiment: Experiment) -> int:
+    """How many platforms work side by side: on a GPU one, which fills it."""
+    if choose_device(experiment.engine.device).type != "cpu":
+        return 1
+    return experiment.engine.workers or os.cpu_count() or 1
+
+
 class Sites(Mapping[str, Site]):
     """The platforms, each made when it is first asked for."""
 

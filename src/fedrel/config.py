@@ -80,9 +80,9 @@ class Training:
 class Engine:
     kind: Literal["local"] = "local"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: int = number(
-        1, low=0, high=1_024
-    )  # of torch. More change the last digits, and wait for each other on a busy machine; 0: all
+    workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: one per core
+    # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
+    threads: int = number(1, low=0, high=1_024)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedrel import config
-from fedrel.assembly import Setup
+from fedrel.assembly import Setup, workers_of
 from fedrel.bags import Split
 from fedrel.errors import DivergedError, UserError
 from fedrel.evaluation.heldout import by_relation, curve, rank
@@ -80,7 +80,11 @@ class Execution:
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
         self._simulator = Simulator(
-            setup.algorithm, setup.sites, on_upload=self._note_upload, on_answer=self._note_answer
+            setup.algorithm,
+            setup.sites,
+            on_upload=self._note_upload,
+            on_answer=lambda ask, platform: tick(f"{ask.task} {platform}"),
+            workers=workers_of(setup.experiment),
         )
         if resume:
             self._go_on()
@@ -209,15 +213,13 @@ class Execution:
         return selection_quality(self.setup.dataset.train, np.concatenate(parts)) if parts else None
 
     def _exchange(self, ask: Ask) -> Replies:
+        begin = time.perf_counter()
         replies = self._simulator(ask)
+        self.standing.add(ask.task, time.perf_counter() - begin)
         for reply in replies.values():
             if "loss" in reply:
                 self._losses.append((number_in(reply, "loss"), number_in(reply, "sentences")))
         return replies
-
-    def _note_answer(self, ask: Ask, platform: str, seconds: float) -> None:
-        self.standing.add(ask.task, seconds)
-        self.tick(f"{ask.task} {platform}")
 
     def _note_upload(self, upload: Upload) -> None:
         for entry in upload.fields:

@@ -13,10 +13,14 @@ def derive(*parts: object) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
+def generator(seed: int, device: torch.device) -> torch.Generator:
+    """Draws that nobody else takes from: platforms may work side by side."""
+    return torch.Generator(device).manual_seed(seed)
+
+
 @contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Inside, torch draws from `seed`; outside, nothing has changed."""
-    devices = [device] if device is not None and device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, torch draws from `seed`; outside, nothing has changed. Not for work that goes on side by side."""
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

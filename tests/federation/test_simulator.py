@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks.plain import pad, train
-from fedrel.algorithms import FedAvg
+from fedrel.algorithms import FedAvg, LazyMIL
 from fedrel.config import Training
 from fedrel.errors import DivergedError
 from fedrel.federation.codec import encode
@@ -34,8 +34,8 @@ def federation(platforms=3, seed=1, **model_settings):
     return sites, hub, weights
 
 
-def play(algorithm, sites, hub, weights, rounds=3, fraction=1.0):
-    simulator = Simulator(algorithm, sites)
+def play(algorithm, sites, hub, weights, rounds=3, fraction=1.0, workers=1):
+    simulator = Simulator(algorithm, sites, workers=workers)
     sampler = Sampler(tuple(sites), fraction, 1)
     state = algorithm.start(weights)
     for done in run(algorithm, simulator, sampler, hub, state, range(rounds)):
@@ -207,3 +207,24 @@ def test_named_values_in_messages_are_copies():
     named = replies["p0"]["weights"]
     assert isinstance(named, Named)
     assert named["classifier.bias"].data_ptr() != sites["p0"].model.classifier.bias.data_ptr()
+
+
+@pytest.mark.parametrize("algorithm", [FedAvg(), LazyMIL(warmup=1)])
+def test_platforms_side_by_side_give_the_same_bits(algorithm):
+    outcomes = []
+    for workers in (1, 3):
+        sites, hub, weights = federation(platforms=5)
+        for site in sites.values():
+            site.fact_keys = lambda site=site: site.shard.labels[site.shard.bag_starts[:-1]]
+        outcomes.append(play(algorithm, sites, hub, weights, rounds=4, workers=workers))
+    (one, alone), (three, together) = outcomes
+    assert all(torch.equal(one[name], three[name]) for name in one)
+    assert (alone.bytes_up, alone.bytes_down) == (together.bytes_up, together.bytes_down)
+
+
+def test_side_by_side_a_diverged_platform_is_named_and_nothing_is_kept_of_it():
+    sites, _, weights = federation()
+    weights["classifier.bias"][0] = float("nan")
+    with pytest.raises(DivergedError, match="round 1, platform p0"):
+        Simulator(FedAvg(), sites, workers=2)(broadcast("train", sites, weights=weights))
+    assert all(not site.memory for site in sites.values())

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from fedrel.assembly import prepare
 from fedrel.cli.console import duration, err, out, print_json, say, tell
 from fedrel.cli.show import read_json, read_result
 from fedrel.comparison import Cell, Comparison, read
+from fedrel.config import Experiment
 from fedrel.errors import DivergedError, UserError
 from fedrel.execution import Execution
 from fedrel.files import write_whole
@@ -123,7 +125,7 @@ def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
         task = bar.add_task("", total=len(missing), left="")
         begin = time.monotonic()
         try:
-            futures = _submit(pool, missing, folder)
+            futures = _submit(pool, missing, folder, side_by_side)
             for count, (cell, line) in enumerate(_as_they_finish(futures), 1):
                 left = (time.monotonic() - begin) / count * (len(missing) - count)
                 bar.update(task, completed=count, left=f"about {duration(left)} left")
@@ -136,15 +138,22 @@ def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
             raise
 
 
-def _submit(pool: ProcessPoolExecutor, cells: list[Cell], folder: Path) -> dict[Future[str], Cell]:
+def _submit(pool: ProcessPoolExecutor, cells: list[Cell], folder: Path, side_by_side: int) -> dict[Future[str], Cell]:
     """Starts the processes deaf to Ctrl-C, which a terminal sends to all: this one tells them when to stop."""
     hearing = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return {
-            pool.submit(run_cell, config.to_table(cell.experiment), str(folder / cell.name)): cell for cell in cells
+            pool.submit(run_cell, _shared(cell.experiment, side_by_side), str(folder / cell.name)): cell
+            for cell in cells
         }
     finally:
         signal.signal(signal.SIGINT, hearing)
+
+
+def _shared(experiment: Experiment, side_by_side: int) -> dict[str, object]:
+    """As a table, since it goes to another process; runs side by side share the cores."""
+    workers = max(1, (os.cpu_count() or 1) // side_by_side)
+    return config.to_table(replace(experiment, engine=replace(experiment.engine, workers=workers)))
 
 
 def _is_over(folder: Path) -> bool:

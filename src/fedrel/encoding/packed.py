@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fedrel.bags import Ints, Split
+from fedrel.compiled import AVAILABLE, compiled
 
 CHUNK_TOKENS = 16_384  # of a forward pass without gradients: large enough to be fast, small enough for the cache
 
@@ -90,6 +92,12 @@ class Shard:
         return ragged(self.starts[chosen], self.starts[chosen + 1] - self.starts[chosen])
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> Batch:
+        if AVAILABLE:
+            columns = (self.tokens, self.head_distance, self.tail_distance, self.starts, self.piece_lengths, chosen)
+            words, heads, tails, pieces = (
+                torch.from_numpy(part) for part in _gather(*(column.numpy() for column in columns))
+            )
+            return Batch(words, heads, tails, pieces, bag, labels)
         rows = self._token_rows(chosen)
         return Batch(
             tokens=self.tokens[rows].long(),
@@ -99,6 +107,23 @@ class Shard:
             bag=bag,
             labels=labels,
         )
+
+
+@compiled
+def _gather(tokens: Any, head_distance: Any, tail_distance: Any, starts: Any, piece_lengths: Any, chosen: Any) -> Any:
+    """The columns of the chosen sentences, end to end."""
+    total = 0
+    for sentence in chosen:
+        total += starts[sentence + 1] - starts[sentence]
+    words, heads, tails = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    pieces = np.empty((len(chosen), piece_lengths.shape[1]), piece_lengths.dtype)
+    place = 0
+    for i in range(len(chosen)):
+        pieces[i] = piece_lengths[chosen[i]]
+        for t in range(starts[chosen[i]], starts[chosen[i] + 1]):
+            words[place], heads[place], tails[place] = tokens[t], head_distance[t], tail_distance[t]
+            place += 1
+    return words, heads, tails, pieces
 
 
 def ragged(starts: Tensor, lengths: Tensor) -> Tensor:

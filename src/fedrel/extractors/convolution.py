@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedrel.encoding.packed import Batch
+from fedrel.extractors import kernels
 from fedrel.extractors.words import WordTable
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
@@ -56,15 +57,33 @@ class Convolution(Encoder):
             self.tail_position[0] = 0
 
     def encode(self, batch: Batch) -> Tensor:
+        lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
+        pool = self._by_table if kernels.usable(batch.tokens.device) else self._by_product
+        pooled = pool(batch, lengths)  # (S·pieces, filters)
+        return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
+
+    def _by_table(self, batch: Batch, lengths: Tensor) -> Tensor:
+        vectors, words = self.words.distinct(batch.tokens)
+        return kernels.table_convolution(
+            vectors,
+            self.head_position,
+            self.tail_position,
+            self.convolution.weight,
+            self.convolution.bias,
+            words,
+            batch.head_distance,
+            batch.tail_distance,
+            lengths,
+        )
+
+    def _by_product(self, batch: Batch, lengths: Tensor) -> Tensor:
         head = F.embedding(batch.head_distance, self.head_position, padding_idx=0)
         tail = F.embedding(batch.tail_distance, self.tail_position, padding_idx=0)
         rows = torch.cat([self.words(batch.tokens), head, tail], dim=1)  # (T, D)
         features = self.convolution(_windows(rows, self.window))  # (T, filters)
-        lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
         piece = torch.repeat_interleave(lengths.reshape(-1), output_size=len(rows))  # (T,)
         pooled = _piece_max(features, piece, lengths.numel())  # (S·(pieces+1), filters)
-        pooled = pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
-        return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
+        return pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
 
     def piece_lengths(self, batch: Batch) -> Tensor:
         raise AssertionError("every convolution has its own")

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from fedrel.extractors import kernels
+
 
 class WordTable(nn.Module):
     """W = factor · rows. Weight decay shrinks every row alike, so it is one multiplication of `factor`:
@@ -25,6 +27,11 @@ class WordTable(nn.Module):
         self.factor = 1.0
         self._seen = []
 
+    def distinct(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The vectors (U, D) of the distinct words among these, and the place of every token among them."""
+        found, places = kernels.distinct(tokens, len(self.rows))
+        return self(found), places
+
     def forward(self, tokens: Tensor) -> Tensor:
         vectors = self.rows.index_select(0, tokens)  # (T, D)
         if self.factor != 1.0:
@@ -41,7 +48,11 @@ class WordTable(nn.Module):
             return
         self.factor *= 1.0 - lr * weight_decay
         for tokens, vectors in self._seen:
-            if vectors.grad is not None:
+            if vectors.grad is None:
+                continue
+            if kernels.usable(self.rows.device):
+                kernels.add_rows(self.rows, tokens, vectors.grad, -lr / self.factor)
+            else:
                 change = vectors.grad.mul_(-lr / self.factor)
                 self.rows.scatter_add_(0, tokens[:, None].expand_as(change), change)
         self.rows[0] = 0

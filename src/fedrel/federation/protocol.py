@@ -90,11 +90,13 @@ def tasks(algorithm: object) -> dict[str, Callable[[Site, Record], Record]]:
     return {name: method for name, method in found if getattr(method, "is_task", False)}
 
 
-def answer(algorithm: object, site: Site, ask: Ask, message: Record) -> Record:
-    """Runs one task on one platform. Its memory changes only if the task succeeds."""
+def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Model | None = None) -> Record:
+    """Runs one task on one platform, with this model instead of its own where several share one.
+    Its memory changes only if the task succeeds.
+    """
     if site.round != ask.round:
         site.round, site.scratch = ask.round, {}
-    trial = replace(site, memory=dict(site.memory), scratch=dict(site.scratch))
+    trial = replace(site, model=model or site.model, memory=dict(site.memory), scratch=dict(site.scratch))
     reply = tasks(algorithm)[ask.task](trial, message)
     site.memory, site.scratch = trial.memory, trial.scratch
     return reply

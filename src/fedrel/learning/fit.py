@@ -11,8 +11,9 @@ from torch import Tensor
 from fedrel.config import Training
 from fedrel.encoding.packed import Batch, Shard
 from fedrel.errors import DivergedError
+from fedrel.extractors import kernels
 from fedrel.learning.model import Model
-from fedrel.seeds import seeded
+from fedrel.seeds import generator
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,20 @@ def fit(
     mean_loss = 0.0
     model.train()
     model.dropout = training.dropout
-    with seeded(seed, model.device):
-        for _ in range(training.epochs):
-            losses = []
-            for chosen in torch.split(units[torch.randperm(len(units))], training.batch):
-                loss = model.loss(_batch(model, shard, chosen, plain=plain).to(model.device))
-                loss.backward()  # type: ignore[no-untyped-call]
-                _step(model, lr, training.weight_decay)
-                losses.append(loss.detach())
-            steps += len(losses)
-            mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
-            if not math.isfinite(mean_loss):
-                raise DivergedError("the loss is not a number any more; lower training.lr")
+    model.draws = generator(seed, model.device)
+    order = model.draws if model.device.type == "cpu" else generator(seed, torch.device("cpu"))
+    for _ in range(training.epochs):
+        losses = []
+        for chosen in torch.split(units[torch.randperm(len(units), generator=order)], training.batch):
+            loss = model.loss(_batch(model, shard, chosen, plain=plain).to(model.device))
+            loss.backward()  # type: ignore[no-untyped-call]
+            _step(model, lr, training.weight_decay)
+            losses.append(loss.detach())
+        steps += len(losses)
+        mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
+        if not math.isfinite(mean_loss):
+            raise DivergedError("the loss is not a number any more; lower training.lr")
+    model.draws = None  # a generator cannot be copied with the model
     if not model.is_finite():
         raise DivergedError("the weights are not numbers any more; lower training.lr")
     return Fitted(steps=steps, loss=mean_loss, sentences=sentences)
@@ -65,7 +68,12 @@ def _batch(model: Model, shard: Shard, units: Tensor, *, plain: bool) -> Batch:
 def _step(model: Model, lr: float, weight_decay: float) -> None:
     """SGD with weight decay: w ← (1 - lr·decay)·w - lr·gradient."""
     for weight in model.parameters():
-        if weight.grad is not None:
-            weight.mul_(1.0 - lr * weight_decay).sub_(weight.grad, alpha=lr)
-            weight.grad = None
+        if weight.grad is None:
+            continue
+        shrink = 1.0 - lr * weight_decay
+        if kernels.usable(weight.device):
+            kernels.descend(weight, weight.grad, shrink=shrink, lr=lr)
+        else:
+            weight.mul_(shrink).sub_(weight.grad, alpha=lr)
+        weight.grad = None
     model.encoder.words.step(lr, weight_decay)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 
@@ -30,6 +31,11 @@ class Model(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.classifier.weight.device
+
+    def twin(self) -> Model:
+        """A model of its own with the same weights; what never changes is shared."""
+        shared = {} if self.frozen_words is None else {id(self.frozen_words): self.frozen_words}
+        return copy.deepcopy(self, shared)
 
     def weights(self) -> Named:
         """A copy of all that is trained, except the word table."""
@@ -109,10 +115,13 @@ class Model(nn.Module):
         """Dropout from uniform numbers: the library's draws each zero and one at three times the price."""
         if not self.training or not self.dropout:
             return vectors
-        keep = torch.rand_like(vectors).ge_(self.dropout)
+        drawn = torch.rand(vectors.shape, generator=self.draws, dtype=vectors.dtype, device=vectors.device)
+        keep = drawn.ge_(self.dropout)
         return vectors * keep.div_(1.0 - self.dropout)
 
-    dropout = 0.0  # set by the training loop
+    # Set by the training loop
+    dropout = 0.0
+    draws: torch.Generator | None = None
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         for first, last in shard.chunks():

@@ -1,14 +1,18 @@
-"""All platforms in this process, one after another, behind the same codec as a real federation."""
+"""All platforms in this process, a few at a time, behind the same codec as a real federation."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+
+import torch
 
 from fedrel.errors import DivergedError
 from fedrel.federation.codec import Field, Record, decode, encode, fields
 from fedrel.federation.protocol import Ask, Replies, Site, answer
+from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 
 
@@ -24,17 +28,24 @@ class Upload:
 
 @dataclass
 class Simulator:
-    """An Exchange. Messages are encoded and decoded as on a wire, so nothing can be shared by accident."""
+    """An Exchange. Messages are encoded and decoded as on a wire, so nothing can be shared by accident.
+
+    With several `workers`, as many platforms work side by side, each in a thread with a model of its own (the heavy
+    loops let other threads run); the replies, and so the result, are the same to the last bit.
+    """
 
     algorithm: object
     sites: Mapping[str, Site]
     on_upload: Callable[[Upload], None] = lambda upload: None
-    on_answer: Callable[[Ask, str, float], None] = lambda ask, platform, seconds: None
+    on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
+    workers: int = 1
     bytes_up: int = 0
     bytes_down: int = 0
     _round: int = -1
     active: set[str] = field(default_factory=set)
     _encoded: dict[int, tuple[Record, int, Record]] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor | None = None
+    _thread: threading.local = field(default_factory=threading.local)
 
     def __call__(self, ask: Ask) -> Replies:
         self._encoded = {}
@@ -43,20 +54,39 @@ class Simulator:
             self._round = ask.round
         self.active |= ask.to.keys()
         replies: dict[str, Record] = {}
-        for name, message in ask.to.items():
-            begin = time.perf_counter()
-            received = self._deliver(message)
-            try:
-                reply = answer(self.algorithm, self.sites[name], ask, dict(received))
-            except DivergedError as error:
-                raise DivergedError(f"round {ask.round + 1}, platform {name}: {error}") from None
-            _require_untouched(received, name, ask.task)
-            payload = encode(reply)
+        for name, payload in self._payloads(ask):
             self.bytes_up += len(payload)
             self.on_upload(Upload(ask.round, name, ask.task, fields(payload)))
-            self.on_answer(ask, name, time.perf_counter() - begin)
+            self.on_answer(ask, name)
             replies[name] = decode(payload)
         return replies
+
+    def _payloads(self, ask: Ask) -> Iterator[tuple[str, bytearray]]:
+        """Every platform's encoded reply, in the order of the request."""
+        received = {name: self._deliver(message) for name, message in ask.to.items()}
+        if min(self.workers, len(received)) < 2:
+            for name, message in received.items():
+                yield name, self._work(ask, name, message, self.sites[name].model)
+            return
+        self._pool = self._pool or ThreadPoolExecutor(
+            self.workers, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
+        )
+        payloads = self._pool.map(lambda name: self._work_beside(ask, name, received[name]), received)
+        yield from zip(received, payloads, strict=True)
+
+    def _work_beside(self, ask: Ask, name: str, message: Record) -> bytearray:
+        site = self.sites[name]
+        if getattr(self._thread, "twin_of", None) is not site.model:
+            self._thread.twin_of, self._thread.model = site.model, site.model.twin()
+        return self._work(ask, name, message, self._thread.model)
+
+    def _work(self, ask: Ask, name: str, message: Record, model: Model) -> bytearray:
+        try:
+            reply = answer(self.algorithm, self.sites[name], ask, dict(message), model)
+        except DivergedError as error:
+            raise DivergedError(f"round {ask.round + 1}, platform {name}: {error}") from None
+        _require_untouched(message, name, ask.task)
+        return encode(reply)
 
     def end_round(self) -> None:
         """What platforms kept for the rest of a round is gone (engines of separate processes do the same)."""

@@ -1,0 +1,25 @@
+"""Loops that have to be fast, compiled by numba where it is installed. Who uses them keeps another way without it:
+a machine with torch and numpy alone still trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import numba
+except ImportError:
+    numba = None
+
+AVAILABLE = numba is not None
+# Sums may be regrouped; numbers that are not finite keep their meaning, since they tell of a diverged run.
+_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled at its first call, which takes some seconds once; the result is kept on disk."""
+    if numba is None:
+        return function
+    fast: Callable[..., Any] = numba.njit(**_OPTIONS)(function)
+    return fast
