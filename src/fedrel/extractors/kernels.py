@@ -40,6 +40,18 @@ def _distinct(tokens: Any, known: int) -> Any:
 
 
 @compiled
+def _parts(weight: Any, width: int) -> Any:
+    """(F, window·width) → (width, window·F)."""
+    filters, window = len(weight), weight.shape[1] // width
+    parts = np.empty((width, window * filters), weight.dtype)
+    for k in range(window):
+        for j in range(width):
+            for f in range(filters):
+                parts[j, k * filters + f] = weight[f, k * width + j]
+    return parts
+
+
+@compiled
 def _maxima(
     word_part: Any,  # (U, window, F) of each distinct word
     head_part: Any,  # (P, window, F) of each distance to the head
@@ -206,16 +218,14 @@ class _TableConvolution(torch.autograd.Function):
         tails: Tensor,
         lengths: Tensor,
     ) -> Tensor:
-        filters, dimension, position = len(weight), vectors.shape[1], head_position.shape[1]
-        by_place = weight.view(filters, -1, dimension + 2 * position)
-        parts = torch.split(by_place, [dimension, position, position], dim=2)
-
-        def times(table: Tensor, part: Tensor) -> Any:  # (rows, window, F)
-            flat = part.permute(2, 1, 0).reshape(table.shape[1], -1)
-            return torch.mm(table, flat).view(len(table), -1, filters).numpy()
-
+        filters = len(weight)
         tables = (vectors, head_position, tail_position)
-        products = [times(table, part) for table, part in zip(tables, parts, strict=True)]
+        parts = torch.from_numpy(_parts(weight.numpy(), sum(table.shape[1] for table in tables)))
+        products, begin = [], 0
+        for table in tables:
+            product = torch.mm(table, parts[begin : begin + table.shape[1]])
+            products.append(product.view(len(table), -1, filters).numpy())  # (rows, window, F)
+            begin += table.shape[1]
         pieces = lengths.shape[0] * (lengths.shape[1] - 1)
         maxima, rows = weight.new_empty(pieces, filters), torch.empty(pieces, filters, dtype=torch.int32)
         places = [index.numpy() for index in (words, heads, tails)]

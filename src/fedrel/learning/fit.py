@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedrel.config import Training
 from fedrel.encoding.packed import Batch, Shard
 from fedrel.errors import DivergedError
 from fedrel.extractors import kernels
+from fedrel.extractors.words import WordTable
 from fedrel.learning.model import Model
 from fedrel.seeds import generator
 
@@ -38,13 +39,14 @@ def fit(
     model.train()
     model.dropout = training.dropout
     model.draws = generator(seed, model.device)
+    weights = list(model.parameters())
     order = model.draws if model.device.type == "cpu" else generator(seed, torch.device("cpu"))
     for _ in range(training.epochs):
         losses = []
         for chosen in torch.split(units[torch.randperm(len(units), generator=order)], training.batch):
             loss = model.loss(_batch(model, shard, chosen, plain=plain).to(model.device))
             loss.backward()  # type: ignore[no-untyped-call]
-            _step(model, lr, training.weight_decay)
+            _step(weights, model.encoder.words, lr, training.weight_decay)
             losses.append(loss.detach())
         steps += len(losses)
         mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
@@ -65,9 +67,9 @@ def _batch(model: Model, shard: Shard, units: Tensor, *, plain: bool) -> Batch:
 
 
 @torch.no_grad()
-def _step(model: Model, lr: float, weight_decay: float) -> None:
+def _step(weights: list[nn.Parameter], words: WordTable, lr: float, weight_decay: float) -> None:
     """SGD with weight decay: w ← (1 - lr·decay)·w - lr·gradient."""
-    for weight in model.parameters():
+    for weight in weights:
         if weight.grad is None:
             continue
         shrink = 1.0 - lr * weight_decay
@@ -76,4 +78,4 @@ def _step(model: Model, lr: float, weight_decay: float) -> None:
         else:
             weight.mul_(shrink).sub_(weight.grad, alpha=lr)
         weight.grad = None
-    model.encoder.words.step(lr, weight_decay)
+    words.step(lr, weight_decay)
