@@ -10,11 +10,12 @@ import fedrel
 ROOT = Path(fedrel.__file__).parent
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = [
-    ["errors", "seeds", "files", "units"],
+    ["compiled", "errors", "seeds", "files", "parallel", "units", "version"],
     ["config"],
     ["corpus"],
+    ["alignment", "documents"],
     ["bags"],
-    ["datasets", "partition"],
+    ["datasets", "inspection", "partition"],
     ["encoding"],
     ["learning.named"],
     ["extractors", "denoisers"],
@@ -26,7 +27,8 @@ LAYERS = [
     ["federation"],
     ["evaluation"],
     ["assembly"],
-    ["saved", "showcase"],
+    ["facts", "saved", "showcase", "sightings"],
+    ["extraction"],
     ["execution"],
     ["comparison", "report"],
     ["cli"],

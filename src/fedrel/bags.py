@@ -18,12 +18,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.corpus import NA, Instance, Mention
+from fedrel.corpus import NA, SPLITS, Instance, Mention
 from fedrel.errors import UserError
 from fedrel.files import folder_whole, write_whole
 
 Ints = npt.NDArray[np.int64]
-SPLITS = ("train", "dev", "test")
 FORMAT = 3  # of the folder; a cache of another format is built anew
 _COLUMNS = ("tokens", "offsets", "spans", "labels", "pairs", "sources", "expressed", "pair_entities")
 

@@ -10,16 +10,21 @@ from typing import Any
 try:
     import numba
 except ImportError:
-    numba = None
-
-AVAILABLE = numba is not None
+    AVAILABLE = False
+else:
+    AVAILABLE = True
 # Sums may be regrouped; numbers that are not finite keep their meaning, since they tell of a diverged run.
-_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled at its first call, which takes some seconds once; the result is kept on disk."""
-    if numba is None:
+    if not AVAILABLE:
         return function
     fast: Callable[..., Any] = numba.njit(**_OPTIONS)(function)
     return fast

@@ -10,17 +10,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from types import ModuleType
 
 from fedrel.bags import FORMAT, Dataset, build
 from fedrel.config import Data
-from fedrel.corpus import Instance, nyt10, opennre, world
+from fedrel.corpus import Instance, world
+from fedrel.corpus.formats import LABELLED, Reading
+from fedrel.corpus.splits import files_of, find_splits
 from fedrel.errors import UserError, suggest
 
-READERS: dict[str, ModuleType] = {"opennre": opennre, "nyt10": nyt10}
-SOURCES = ("world", *READERS)
-_EXTENSIONS = (".jsonl", ".json", ".txt", ".tsv")
-_NAMES = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
+SOURCES = ("world", *LABELLED)
 _HELD_OUT = 10  # one pair in ten, where a split has to be carved from train
 
 Stream = Callable[[], Iterable[Instance]]
@@ -52,55 +50,50 @@ def _world(data: Data, say: Callable[[str], None]) -> Dataset:
 
 
 def _files(data: Data, say: Callable[[str], None]) -> Dataset:
-    read = READERS[data.source].read
     if not data.path:
         raise UserError(f'data.source = "{data.source}" needs data.path, a folder with train and test files')
-    found = find_splits(Path(data.path))
-    hashes = {split: _hash(path) for split, path in found.items()}
+    found = find_splits(Path(data.path), data.source)
+    hashes = {split: _hash(path, data.source) for split, path in found.items()}
     key = _key(data.source, json.dumps(hashes, sort_keys=True))
-    streams: dict[str, Stream] = {split: partial(read, path) for split, path in found.items()}
+    if kept := _kept(key):
+        return kept
+    readings = {split: Reading(data.source, path) for split, path in found.items()}
+    streams: dict[str, Stream] = {split: reading.instances for split, reading in readings.items()}
     for split in ("train", "test"):
         if split in found and _is_empty(streams[split]):
-            raise UserError(f"{found[split]}: no sentences; {split} needs at least one")
+            raise UserError(f"{found[split]}: no sentences; {split} needs at least one{_because(readings[split])}")
     notes, from_train = [], ["train"]
     for split in ("test", "dev"):
         if split not in streams or (split == "dev" and _is_empty(streams["dev"])):
             if split == "test" and len(found) > 1:
-                raise UserError(f"{data.path}: no test file; name it test{found['train'].suffix}")
+                name = found["train"].name.replace("training", "test").replace("train", "test")
+                raise UserError(f"{data.path}: no test file; name it {name}")
             streams = _carve(streams, split)
             if _is_empty(streams[split]) or _is_empty(streams["train"]):
                 raise UserError(f"{data.path}: too few entity pairs to carve {split} from train; add a {split} file")
             notes.append(f"no {split} sentences given: one pair in {_HELD_OUT} was carved from train for {split}")
             from_train += ["dev"] if split == "dev" else []
-    make = partial(build, splits=streams, notes=notes, from_train=from_train)
+    make = partial(build, splits=streams, notes=_notes(notes, readings), from_train=from_train)
     return _cached(key, make, f"reading {data.path}", say)
 
 
-def find_splits(path: Path) -> dict[str, Path]:
-    """A folder's files by split, or a single file as train."""
-    if path.is_file():
-        return {"train": path}
-    if not path.is_dir():
-        raise UserError(f"{path}: no such file or folder")
-    found: dict[str, Path] = {}
-    for file in sorted(path.iterdir()):
-        if file.suffix not in _EXTENSIONS:
-            continue
-        for split, names in _NAMES.items():
-            if any(file.stem == name or file.stem.endswith((f"_{name}", f"-{name}")) for name in names):
-                if split in found:
-                    raise UserError(f"{path}: both {found[split].name} and {file.name} could be {split}; remove one")
-                found[split] = file
-    if "train" not in found:
-        raise UserError(f"{path}: no training file; expected train.jsonl, train.txt or the like")
-    return found
+def _notes(notes: list[str], readings: dict[str, Reading]) -> Iterator[str]:
+    """A generator, since what was left out is known only when `build`, which writes the notes last, has read all."""
+    yield from notes
+    for split, reading in readings.items():
+        yield from (f"{split}: {line}" for line in reading.left_out())
+
+
+def _because(reading: Reading) -> str:
+    """Where everything was left out, why."""
+    return f" ({'; '.join(reading.left_out())})" if reading.skipped.total else ""
 
 
 @cache
 def fingerprint(data: Data) -> str:
     """Changes with the content of the data, and with the code that makes or reads it."""
-    files = find_splits(Path(data.path)).values() if data.source in READERS and data.path else []
-    return "-".join([_readers_version()[:16], *(_hash(path)[:16] for path in files)])
+    files = find_splits(Path(data.path), data.source).values() if data.source in LABELLED and data.path else []
+    return "-".join([_readers_version()[:16], *(_hash(path, data.source)[:16] for path in files)])
 
 
 def _carve(streams: dict[str, Stream], split: str) -> dict[str, Stream]:
@@ -124,11 +117,19 @@ def _is_empty(stream: Stream) -> bool:
 
 
 def _cached(key: str, make: Callable[[Path], Dataset], what: str, say: Callable[[str], None]) -> Dataset:
-    folder = cache_folder() / "data" / key
-    if not (folder / "meta.json").exists():
-        say(f"{what} …")
-        make(folder)
-    return Dataset(folder)
+    if kept := _kept(key):
+        return kept
+    say(f"{what} …")
+    return make(_folder(key))
+
+
+def _kept(key: str) -> Dataset | None:
+    folder = _folder(key)
+    return Dataset(folder) if (folder / "meta.json").exists() else None
+
+
+def _folder(key: str) -> Path:
+    return cache_folder() / "data" / key
 
 
 def _key(*parts: str) -> str:
@@ -142,7 +143,18 @@ def _readers_version() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _hash(path: Path) -> str:
+def _hash(path: Path, source: str) -> str:
+    """Of everything that a split is read from; the name of a single file does not matter, names in a folder do."""
+    files = files_of(path, source)
+    digests = [_file_hash(file) for file in files]
+    if len(files) == 1 and path.is_file():
+        return digests[0]
+    base = path if path.is_dir() else path.parent
+    named = "\n".join(f"{file.relative_to(base)} {it}" for file, it in zip(files, digests, strict=True))
+    return hashlib.sha256(os.fsencode(named)).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

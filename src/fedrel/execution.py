@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from fedrel import config
 from fedrel.assembly import Setup, workers_of
 from fedrel.bags import Split
 from fedrel.errors import DivergedError, UserError
+from fedrel.evaluation.calibration import Bools, Calibration, Floats, candidates, ece, fit_calibration
 from fedrel.evaluation.heldout import by_relation, curve, rank
 from fedrel.evaluation.selection import selection_quality
 from fedrel.federation import checkpoint
@@ -31,6 +31,7 @@ from fedrel.files import folder_whole, write_whole
 from fedrel.learning.named import Named
 from fedrel.saved import save_model
 from fedrel.showcase import examples, look
+from fedrel.version import installed_version
 
 BEST = "best.safetensors"
 
@@ -242,6 +243,8 @@ class Execution:
         self.tick("test")
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
         test: Split = setup.dataset.test
+        on_dev = candidates(self._score(best, "dev"), setup.dataset.dev.facts)
+        calibration = fit_calibration(*on_dev)
         scores = self._score(best, "test")
         ranking = rank(scores, test.facts)
         standing.add("test", time.perf_counter() - begin)
@@ -254,7 +257,7 @@ class Execution:
         selection = best_line["selection"]
         if selection is None and seen is not None and setup.model.denoiser.chooses:
             selection = selection_quality(setup.dataset.train, seen.selected)
-        save_model(self.out / "model", setup, best)
+        save_model(self.out / "model", setup, best, calibration)
         details = {
             "pr": curve(ranking),
             "relations": by_relation(scores, test.facts, setup.dataset.relations),
@@ -273,6 +276,7 @@ class Execution:
             "dev": best_line["dev"],
             "test": ranking.metrics(),
             "selection": selection,
+            "calibration": _calibration(calibration, *candidates(scores, test.facts)),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
             "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
@@ -282,11 +286,14 @@ class Execution:
         return result
 
 
-def installed_version() -> str:
-    try:
-        return version("fedrel")
-    except PackageNotFoundError:  # used from a checkout that is not installed
-        return "unknown"
+def _calibration(fitted: Calibration, scores: Floats, right: Bools) -> dict[str, Any]:
+    """Expected calibration error of each pair's best relation: on dev, where the temperature was fitted, and test."""
+    return {
+        "temperature": fitted.temperature,
+        "offset": fitted.offset,
+        "dev": {"ece_before": fitted.ece_before, "ece_after": fitted.ece_after},
+        "test": {"ece_before": ece(scores, right), "ece_after": ece(fitted.confidence(scores), right)},
+    }
 
 
 def _training_seconds(phases: dict[str, float]) -> float:

@@ -1,21 +1,27 @@
-"""A trained model as a folder: weights (safetensors), config.json, vocabulary.txt. Never pickle."""
+"""A trained model as a folder: weights.safetensors, vocabulary.txt and config.json, which describes and seals the
+others. Never pickle.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import torch
 
 from fedrel.assembly import Setup, build_model
 from fedrel.config import Extractor, section
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.errors import UserError
+from fedrel.evaluation.calibration import Calibration
 from fedrel.federation.checkpoint import load_weights, save_weights
 from fedrel.files import write_whole
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
+from fedrel.version import installed_version
+
+FORMAT = 1  # of the folder
+_WEIGHTS, _VOCABULARY, _CONFIG = "weights.safetensors", "vocabulary.txt", "config.json"
 
 
 @dataclass(frozen=True)
@@ -25,34 +31,71 @@ class SavedModel:
     vocabulary: Vocabulary
     relations: list[str]
     extractor: Extractor
+    calibration: Calibration
+    version: str  # of the fedrel that saved it
 
 
-def save_model(folder: Path, setup: Setup, weights: Named) -> None:
+def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibration) -> None:
     """Frozen word vectors are stored too, so that the folder is all one needs."""
     frozen = setup.model.frozen_words
     whole = weights if frozen is None else Named({**weights, WORDS: frozen})
-    save_weights(folder / "weights.safetensors", whole)
-    write_whole(folder / "vocabulary.txt", "\n".join(setup.vocabulary.words))
-    described = {
+    save_weights(folder / _WEIGHTS, whole)
+    write_whole(folder / _VOCABULARY, "\n".join(setup.vocabulary.words))
+    described: dict[str, object] = {
+        "format": FORMAT,
+        "version": installed_version(),
         "extractor": vars(setup.experiment.extractor),
         "denoiser": setup.denoiser,
         "relations": setup.dataset.relations,
+        "calibration": asdict(calibration),
+        "sha256": {name: _digest(folder / name) for name in (_WEIGHTS, _VOCABULARY)},
     }
-    write_whole(folder / "config.json", json.dumps(described, indent=1) + "\n")
+    write_whole(folder / _CONFIG, json.dumps(described | {"seal": _seal(described)}, indent=1) + "\n")
 
 
 def load_model(folder: Path) -> SavedModel:
+    path = folder / _CONFIG
     try:
-        described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        words = (folder / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
-        settings = section(Extractor, described["extractor"], str(folder / "config.json"))
-        denoiser, relations = described["denoiser"], list(described["relations"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder}: no model in this folder ({error})") from None
-    weights = load_weights(folder / "weights.safetensors")
-    model = build_model(settings, denoiser, len(relations), weights[WORDS], seed=0)
-    with torch.no_grad():
-        missing = [name for name, _ in model.named_parameters() if name not in weights]
+        described = json.loads(path.read_text(encoding="utf-8"))
+        version, format_ = described["version"], described["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{folder}: no model in this folder ({_reason(error)})") from None
+    if format_ != FORMAT:
+        raise UserError(
+            f"{folder}: this model was saved by fedrel {version} in format {format_}; fedrel {installed_version()} "
+            f"reads format {FORMAT}: train it again, or install that version"
+        )
+    seal = described.pop("seal", None)
+    if seal != _seal(described):
+        raise UserError(f"{path}: this file was changed after the model was saved; take the model from its run again")
+    for name, digest in described["sha256"].items():
+        if _digest(folder / name) != digest:
+            raise UserError(f"{folder / name}: damaged or changed since the model was saved; copy the model again")
+    settings = section(Extractor, described["extractor"], str(path))
+    words = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
+    relations: list[str] = described["relations"]
+    weights = load_weights(folder / _WEIGHTS)
+    model = build_model(settings, described["denoiser"], len(relations), weights[WORDS], seed=0)
+    missing = [name for name, _ in model.named_parameters() if name not in weights]
     if missing:
         raise UserError(f"{folder}: the weights lack {', '.join(missing)}")
-    return SavedModel(model, weights, Vocabulary(tuple(words)), relations, settings)
+    calibration = Calibration(**described["calibration"])
+    return SavedModel(model, weights, Vocabulary(tuple(words)), relations, settings, calibration, version)
+
+
+def _seal(described: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}; the model is not whole") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{_CONFIG}: {error.strerror}"
+    return f"{_CONFIG} lacks {error}" if isinstance(error, KeyError) else f"{_CONFIG} is no description of one"

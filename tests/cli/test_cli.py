@@ -23,7 +23,7 @@ def sets(*settings: str) -> list[str]:
 
 TINY = sets("data.size=600", "training.rounds=2", "partition.platforms=3", "extractor.filters=4", "engine.threads=1")
 RESULT = {
-    *("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds"),
+    *("method", "seed", "rounds", "best_round", "dev", "test", "selection", "calibration", "bytes", "seconds"),
     *("sentences_per_second", "version"),
 }
 
@@ -303,7 +303,7 @@ def test_check_tells_of_carving_and_overlap_and_shows_odd_names(fedrel, tmp_path
 
 
 def test_check_reads_files_alone(refused, tmp_path):
-    assert '"world" is no format of files; there is nyt10, opennre' in refused(
+    assert '"world" is no format of files; there is biobert, bioc, brat, ' in refused(
         "data", "check", ".", "--source", "world"
     )
     assert 'did you mean "nyt10"?' in refused("data", "check", ".", "--source", "nyt")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrel.corpus import NA, Instance
-from fedrel.corpus.world import DEMO, NYT10, SPLITS, World
+from fedrel.corpus import NA, SPLITS, Instance
+from fedrel.corpus.world import DEMO, NYT10, World
 from fedrel.corpus.world_phrases import Template, phrases
 from fedrel.errors import UserError
 

@@ -14,10 +14,10 @@ from typing import ParamSpec
 
 import typer
 
-from fedrel.cli import compare, data, methods, run, show
+from fedrel.cli import compare, data, extract, label, methods, run, show
 from fedrel.cli.console import complain
 from fedrel.errors import UserError
-from fedrel.execution import installed_version
+from fedrel.version import installed_version
 
 Arguments = ParamSpec("Arguments")
 # What a person can mend: a full disk, a folder that is not theirs, a file in the way.
@@ -58,7 +58,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     return wrapper
 
 
-for command in (run.run, compare.compare, show.show, methods.methods):
+for command in (run.run, compare.compare, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
 for subcommand in (data.world, data.check):
     data_app.command(subcommand.__name__)(guarded(subcommand))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedrel import config, datasets
-from fedrel.bags import SPLITS
 from fedrel.cli.console import out, print_json, say, tell
-from fedrel.corpus import opennre
-from fedrel.errors import UserError, suggest
+from fedrel.corpus import NA, SPLITS, opennre
+from fedrel.corpus.formats import FORMATS
+from fedrel.errors import UserError
 from fedrel.files import folder_whole
+from fedrel.inspection import BAG_SIZES, Report, inspect
 
 
 def world(
@@ -49,43 +49,72 @@ def world(
 
 
 def check(
-    path: Annotated[Path, typer.Argument(help="A folder with train, dev and test files, or one file.")],
-    source: Annotated[str, typer.Option(help=f"Format: {', '.join(datasets.READERS)}.")] = "opennre",
+    path: Annotated[Path, typer.Argument(help="A folder with train, dev and test files, or one file, or documents.")],
+    source: Annotated[
+        str | None, typer.Option(help=f"Format: {', '.join(FORMATS)}. Without it, the format is detected.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Read a data set as `fedrel run` would, and say what is in it."""
-    if source not in datasets.READERS:
-        raise UserError(f'"{source}" is no format of files{suggest(source, datasets.READERS)}')
-    dataset = datasets.load(
-        config.parse({"data": {"source": source, "path": str(path)}}, "fedrel data check").data, say=say
-    )
-    summary = {}
-    for name in SPLITS:
-        split = getattr(dataset, name)
-        labels = Counter(split.labels.tolist())
-        summary[name] = {
-            "sentences": len(split),
-            "pairs": len(split.pair_entities),
-            "facts": len(split.facts),
-            "sentences_per_relation": {dataset.relations[n]: count for n, count in sorted(labels.items())},
-        }
-    overlap = dataset.meta["overlap"]
+    """Say what is in a data set, what is odd about it, and what to do next."""
+    report = inspect(path, source, say=say)
     if json_:
-        print_json(json.dumps({"splits": summary, "overlap": overlap, "notes": dataset.notes}, indent=1))
+        print_json(json.dumps(report.as_json(), indent=1))
         return
-    table = Table(title=escape(str(path)), title_justify="left")
-    table.add_column("")
-    for name in SPLITS:
-        table.add_column(name, justify="right")
-    for row in ("sentences", "pairs", "facts"):
-        table.add_row(row, *(f"{summary[name][row]:,}" for name in SPLITS), style="bold")
-    for relation in dataset.relations:
-        counts = (summary[name]["sentences_per_relation"].get(relation, 0) for name in SPLITS)  # type: ignore[attr-defined]
-        table.add_row(escape(relation), *(f"{count:,}" for count in counts))
-    out.print(table)
-    for note in dataset.notes:
+    tell(f"{report.path}: {report.format} ({report.why})")
+    out.print(_table_of_folds(report) if report.kind == "folds" else _table(report))
+    for note in report.notes:
         tell(note)
-    if overlap:
-        tell(f"{overlap:,} pairs are in both train and test: `fedrel run` wants data.allow_overlap=true for this.")
-    else:
-        tell("no pair is in both train and test: ready to run.")
+    _tell_first(report.skipped.examples, report.skipped.total)
+    for what, shared in (("pairs", report.shared_pairs), ("rows", report.shared_rows)):
+        if any(shared.values()):
+            counts = ", ".join(f"{splits} {count:,}" for splits, count in shared.items())
+            tell(f"{what} in both of two splits: {counts}")
+    for kind, count in report.suspicious.totals.items():
+        tell(f"{kind}: {count:,}")
+        _tell_first(report.suspicious.first[kind], count)
+    for line in report.advice:
+        tell(line)
+
+
+def _table(report: Report) -> Table:
+    """A column for each split; what a split does not have is left blank, as a carved one has no rows in a file."""
+    parts = report.parts.values()
+    table = Table()
+    table.add_column("", overflow="fold")
+    for name in report.parts:
+        table.add_column(name, justify="right")
+    for row in dict.fromkeys(name for part in parts for name in part.counts):
+        table.add_row(row.replace("_", " "), *(_cell(part.counts.get(row)) for part in parts), style="bold")
+    labels = sorted({label for part in parts for label in part.labels}, key=lambda label: (label != NA, label))
+    for title, rows, values in (
+        ("label", labels, [part.labels for part in parts]),
+        ("pairs in so many sentences", BAG_SIZES, [part.bag_sizes for part in parts]),
+    ):
+        if any(values):
+            table.add_section()
+            table.add_row(title, style="dim")
+            for row in rows:
+                table.add_row(escape(row), *(_cell(value.get(row, 0)) for value in values))
+    return table
+
+
+def _table_of_folds(report: Report) -> Table:
+    table = Table()
+    columns = dict.fromkeys(name for part in report.parts.values() for name in part.counts)
+    table.add_column("fold", overflow="fold")
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right")
+    for name, part in report.parts.items():
+        table.add_row(escape(name), *(_cell(part.counts.get(column)) for column in columns))
+    return table
+
+
+def _cell(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"
+
+
+def _tell_first(lines: list[str], count: int) -> None:
+    for line in lines:
+        tell(f"  {line}")
+    if count > len(lines):
+        tell(f"  and {count - len(lines):,} more")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+SPLITS = ("train", "dev", "test")
 NA = "NA"  # the relation of a pair that stands in no fact
 
 
@@ -54,6 +55,7 @@ class Document:
     annotations: tuple[Annotation, ...] | None = None  # None: nobody marked entities here
     relations: tuple[tuple[str, str, str], ...] | None = None  # (key of the head, relation, key of the tail)
     where: str = ""  # file, or file:line, for messages
+    sentences: tuple[tuple[int, int], ...] | None = None  # text[start:end] of each; None: not told, to be found
 
 
 @dataclass(frozen=True, slots=True)

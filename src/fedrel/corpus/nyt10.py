@@ -14,8 +14,14 @@ _END = "###END###"
 
 
 def read(path: Path) -> Iterator[Instance]:
+    return (instance for _, instance in rows(path))
+
+
+def rows(path: Path) -> Iterator[tuple[str, Instance]]:
+    """Every sentence with its place, file:line."""
     for number, line in numbered_lines(path):
-        yield _instance(line, f"{path}:{number}")
+        where = f"{path}:{number}"
+        yield where, _instance(line, where)
 
 
 def _instance(line: str, where: str) -> Instance:

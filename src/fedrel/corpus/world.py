@@ -14,12 +14,11 @@ from itertools import count
 from random import Random
 from typing import NamedTuple
 
-from fedrel.corpus import NA, Instance
+from fedrel.corpus import NA, SPLITS, Instance
 from fedrel.corpus.world_phrases import STRIDE, Relation, Writer, phrases
 from fedrel.errors import UserError, suggest
 
 SIZES = ("demo", "nyt10")
-SPLITS = ("train", "dev", "test")
 
 DEMO_RELATIONS = 14  # how many relations of world.toml a small world has
 ALL_RELATIONS_FROM = 100_000  # training sentences from which on a world has all of them
@@ -125,9 +124,9 @@ class World:
                 names = tuple(kind.name(number, form) for form in range(len(kind.names)))
                 yield Entity(f"Q{number}", type, names)
 
-    def triples(self) -> Iterator[tuple[str, str, str]]:
-        """The knowledge base: (head, relation, tail) of all splits together."""
-        for pair in (pair for split in SPLITS for pair in self._facts[split]):
+    def triples(self, *splits: str) -> Iterator[tuple[str, str, str]]:
+        """The knowledge base: (head, relation, tail) of these splits, or of all together."""
+        for pair in (pair for split in splits or SPLITS for pair in self._facts[split]):
             for relation in pair.like:
                 yield f"Q{pair.head}", relation.name, f"Q{pair.tail}"
 

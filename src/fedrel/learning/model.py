@@ -81,6 +81,15 @@ class Model(nn.Module):
         return torch.cat(parts) if parts else torch.zeros(0, self.classifier.out_features)
 
     @torch.no_grad()
+    def score_sentences(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(U, R) of the bags and (S, R) of each sentence by itself, in evaluation mode, on the CPU."""
+        self.eval()
+        vectors = self.encoder.encode(batch.to(self.device))
+        alone = torch.softmax(self.classifier(vectors), dim=1)
+        together = self.denoiser.score(vectors, batch.bag.to(self.device), len(batch.labels), self.classifier)
+        return together.cpu(), alone.cpu()
+
+    @torch.no_grad()
     def label_probabilities(self, shard: Shard) -> Tensor:
         """(S,) p(label | sentence) in evaluation mode, on the CPU."""
         self.eval()

@@ -1,0 +1,171 @@
+"""A knowledge base in memory: entities with their types and names, and which relations hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrel.alignment import ntriples, tables
+from fedrel.alignment.draft import DUPLICATE, Draft
+from fedrel.alignment.problems import Problems, quoted
+from fedrel.alignment.strings import Chosen, Numbers, Strings
+from fedrel.errors import UserError
+
+AMBIGUOUS = "ambiguous name"
+LEAST_SHARE = 0.01  # of a relation's triples: combinations of types that are rarer are taken for mistakes
+MOST_COMBINATIONS = 2**63 - 1  # of a relation and two types: each has a number of 64 bits
+
+
+class KB:
+    """Entities, types and relations go by numbers, in the order of the files; a million entities and ten million
+    triples take a quarter of a gigabyte.
+    """
+
+    ids: Sequence[str]
+    types: Sequence[str]  # by entity; "" where the files name none
+    numbers: Mapping[str, int]  # of the entities, by id
+    relations: list[str]
+    problems: Problems
+
+    def __init__(self, draft: Draft) -> None:
+        ids = Strings(draft.numbers)
+        self.ids, self.numbers = ids, Numbers(ids)
+        self.types = Chosen(list(draft.type_numbers), draft.type_of)
+        self.relations = list(draft.relations)
+        self.problems = draft.problems
+        self._type_of = draft.type_of
+        self._names, self._name_owners = draft.names, draft.name_owners
+        _count_ambiguous_names(draft, ids)
+        self._pairs, self._relation_of = _distinct_triples(draft)
+        constrained = {relation for relation, _, _ in draft.constraints}
+        inferred = _frequent_types(self._pairs, self._relation_of, draft)
+        self._allowed = draft.constraints | {it for it in inferred if it[0] not in constrained}
+        self._compatible = {(head, tail) for _, head, tail in self._allowed}
+
+    @property
+    def triples(self) -> int:
+        """How many different ones there are."""
+        return len(self._pairs)
+
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Every name with the entity that has it."""
+        return zip(self._names, self._name_owners, strict=True)
+
+    def relations_between(self, head: int, tail: int) -> list[int]:
+        """The relations in which the head stands to the tail, ascending."""
+        pair = np.int64(head << 32 | tail)
+        first = self._pairs.searchsorted(pair)
+        if first == len(self._pairs) or self._pairs[first] != pair:
+            return []
+        last = self._pairs.searchsorted(pair, "right")
+        found: list[int] = self._relation_of[first:last].tolist()
+        return found
+
+    def allows(self, relation: int, head: int, tail: int) -> bool:
+        """Whether the relation can hold between entities of these types: as relations.tsv says, and for relations
+        which that does not name, as the triples show. (Every combination of types that has at least one per cent of
+        the relation's triples; where none has, the most frequent.)
+        """
+        return (relation, self._type_of[head], self._type_of[tail]) in self._allowed
+
+    def compatible(self, head: int, tail: int) -> bool:
+        """Whether any relation can hold between entities of these types."""
+        return (self._type_of[head], self._type_of[tail]) in self._compatible
+
+
+def load(path: Path) -> KB:
+    """A knowledge base from one of
+
+    - a folder with entities.tsv (id, type, names separated by `|`) and triples.tsv (head, relation, tail);
+    - N-Triples: a file .nt, or a folder of such files (ntriples.py says what is read from them);
+    - a file .csv with a header: head, relation, tail, and perhaps head_type, tail_type, head_name, tail_name; where
+      it has no names, the ids are the names.
+
+    A folder may also have relations.tsv (relation, head type, tail type): between which types a relation can hold.
+    What is wrong in single lines is counted in `problems`; a file that cannot be what it should be is refused.
+    """
+    draft = Draft()
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder")
+    if path.is_dir():
+        _read_folder(path, draft)
+    elif path.suffix == ".nt":
+        ntriples.read([path], draft)
+    elif path.suffix == ".csv":
+        tables.read_csv(path, draft)
+    elif path.suffix == ".tsv":
+        raise UserError(f"{path}: give the folder with entities.tsv and triples.tsv, not one of its files")
+    else:
+        raise UserError(f"{path}: no form of knowledge base; expected a folder, a file .nt or a file .csv")
+    return KB(draft)
+
+
+def _read_folder(folder: Path, draft: Draft) -> None:
+    entities, triples, constraints = (folder / f"{name}.tsv" for name in ("entities", "triples", "relations"))
+    if entities.exists() or triples.exists():
+        for needed in (entities, triples):
+            if not needed.exists():
+                raise UserError(f"{needed}: no such file; a knowledge base has entities.tsv and triples.tsv")
+        tables.read_entities(entities, draft)
+        tables.read_triples(triples, draft)
+    else:
+        files = sorted(folder.glob("*.nt"))
+        if not files:
+            raise UserError(f"{folder}: no knowledge base; expected entities.tsv and triples.tsv, or files .nt")
+        ntriples.read(files, draft)
+    if constraints.exists():
+        tables.read_constraints(constraints, draft)
+
+
+def _count_ambiguous_names(draft: Draft, ids: Strings) -> None:
+    """A name of several entities is no mistake, but worth knowing."""
+    hashes = draft.names.hashes()
+    order = np.argsort(hashes, kind="stable")
+    alike = hashes[order[1:]] == hashes[order[:-1]]
+    candidates = np.union1d(order[1:][alike], order[:-1][alike])  # in the order of the files
+    first_owner: dict[str, int] = {}
+    found: set[str] = set()
+    for number in candidates.tolist():
+        name, owner = draft.names[number], draft.name_owners[number]
+        first = first_owner.setdefault(name, owner)
+        if owner != first and name not in found:
+            found.add(name)
+            place = draft.file_and_line(draft.name_places[number])
+            draft.problems(AMBIGUOUS, *place, f"{quoted(name)} is a name of {quoted(ids[first])}, too")
+
+
+def _distinct_triples(draft: Draft) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Sorted by pair, and by relation within a pair."""
+    pairs, relation_of = np.asarray(draft.pairs), np.asarray(draft.relation_of)
+    order = np.lexsort((relation_of, pairs))
+    pairs, relation_of = pairs[order], relation_of[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (pairs[1:] != pairs[:-1]) | (relation_of[1:] != relation_of[:-1])
+    for at in np.sort(order[~new]).tolist():
+        draft.problems(DUPLICATE, *draft.file_and_line(draft.places[at]), "this triple is listed before")
+    return pairs[new], relation_of[new]
+
+
+def _frequent_types(
+    pairs: NDArray[np.int64], relation_of: NDArray[np.int32], draft: Draft
+) -> Iterator[tuple[int, int, int]]:
+    """(relation, head type, tail type) of at least LEAST_SHARE of the relation's triples, or the most frequent."""
+    types, relations = len(draft.type_numbers), len(draft.relations)
+    if relations * types**2 > MOST_COMBINATIONS:
+        raise UserError(f"{draft.files[0]}: {types:,} types and {relations:,} relations are too many")
+    type_of = np.asarray(draft.type_of)
+    keys = relation_of.astype(np.int64)
+    for entities in (pairs >> 32, pairs & 0xFFFFFFFF):
+        keys *= types
+        keys += type_of[entities]
+    different, counts = np.unique(keys, return_counts=True)
+    relation = different // types**2
+    triples = np.bincount(relation, weights=counts, minlength=relations)
+    most = np.zeros(relations, np.int64)
+    np.maximum.at(most, relation, counts)
+    frequent = (counts >= LEAST_SHARE * triples[relation]) | (counts == most[relation])
+    for key in different[frequent].tolist():
+        yield key // types**2, key // types % types, key % types

@@ -1,0 +1,87 @@
+"""BioBERT's tables of relations (GAD, EU-ADR …): sentence and label; with the headline `index sentence label`,
+as its test files have, an index before them.
+
+The two entities are blinded, `@GENE$` and `@DISEASE$`. Nobody can tell which rows speak of the same pair, so every row
+is a pair of its own: one row, one instance, with ids that name the row.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedrel.corpus import NA, Instance, Mention
+from fedrel.corpus.columns import shortened, split_columns
+from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.tokens import tokenize
+from fedrel.errors import UserError
+
+MARK = re.compile(r"@(\w+)\$")
+_HEADLINE = ["index", "sentence", "label"]
+_RELATIONS = {"0": NA, "1": "related"}  # other labels keep their name
+# The head is the same kind in every sentence, whichever comes first in it: what acts before what it acts on, as in the
+# names of these tasks (chemical-gene, gene-disease). Kinds that are not listed come last, by the alphabet.
+_HEADS_FIRST = ("CHEMICAL", "DRUG", "GENE", "PROTEIN", "DISEASE")
+
+
+def read(path: Path) -> Iterator[Instance]:
+    return (instance for _, instance in rows(path))
+
+
+def rows(path: Path) -> Iterator[tuple[str, Instance]]:
+    """Every sentence with its place, file:line."""
+    names: tuple[str, ...] = ("sentence", "label")
+    for count, (number, line) in enumerate(numbered_lines(path)):
+        if count == 0 and is_headline(line):
+            names = ("index", "sentence", "label")
+            continue
+        where = f"{path}:{number}"
+        *_, sentence, label = split_columns(line, names, where)
+        yield where, _instance(sentence, label.strip(), f"{path.stem}:{number}", where)
+
+
+def is_headline(line: str) -> bool:
+    return [column.strip().lower() for column in line.split("\t")] == _HEADLINE
+
+
+def _instance(sentence: str, label: str, row: str, where: str) -> Instance:
+    if not label:
+        raise UserError(f"{where}: the label is missing; write 0 for no relation, 1 or a name for a relation")
+    tokens, marks = _tokens(sentence)
+    head, tail = _entities(marks, row, where)
+    return Instance(tokens, head, tail, _RELATIONS.get(label, label))
+
+
+def _tokens(sentence: str) -> tuple[list[str], list[tuple[str, int]]]:
+    """Tokens, a mark being one; and for each mark its kind and its token."""
+    tokens: list[str] = []
+    marks = []
+    done = 0
+    for mark in MARK.finditer(sentence):
+        tokens += tokenize(sentence[done : mark.start()])[0]
+        marks.append((mark[1], len(tokens)))
+        tokens.append(mark[0])
+        done = mark.end()
+    return tokens + tokenize(sentence[done:])[0], marks
+
+
+def _entities(marks: list[tuple[str, int]], row: str, where: str) -> tuple[Mention, Mention]:
+    """The first mark of each kind; where there is one kind (two drugs), its first two marks in their order."""
+    first = {kind: place for kind, place in reversed(marks)}
+    if len(first) == 1 and len(marks) > 1:
+        (kind, one), (_, other) = marks[:2]
+        return Mention(f"{row}#{kind}", one, one + 1), Mention(f"{row}#{kind}2", other, other + 1)
+    if len(first) != 2:
+        kinds = shortened(", ".join(f"@{kind}$" for kind in sorted(first))) or "none"
+        raise UserError(
+            f"{where}: the sentence must mark two entities, such as @GENE$ and @DISEASE$, and it marks {kinds}; "
+            "mend or remove the row"
+        )
+    head, tail = sorted(first, key=_order)
+    return (
+        Mention(f"{row}#{head}", first[head], first[head] + 1),
+        Mention(f"{row}#{tail}", first[tail], first[tail] + 1),
+    )
+
+
+def _order(kind: str) -> tuple[int, str]:
+    return _HEADS_FIRST.index(kind) if kind in _HEADS_FIRST else len(_HEADS_FIRST), kind

@@ -1,0 +1,127 @@
+"""What the readers of documents share: how files are found and opened, and what every row must keep to."""
+
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import NoReturn, TextIO
+
+from fedrel.corpus.columns import shortened
+from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.sentences import sentence_spans
+from fedrel.errors import UserError
+
+EMPTY = "there is no text in it"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_HEADS, _TAILS = {"arg1", "subject", "head"}, {"arg2", "object", "tail"}
+
+
+def files(path: Path, suffix: str) -> dict[str, Path]:
+    """Files with this ending in a folder and in those below it, in order, by their names as seen from the folder.
+
+    Hidden ones (.git, ._a.txt) are no data. A file stands for itself and those beside it that differ in the ending.
+    """
+    if path.is_file():
+        beside = path.with_suffix(suffix)
+        return {beside.name: beside} if beside.is_file() else {}
+
+    def refuse(error: OSError) -> NoReturn:
+        raise UserError(f"{error.filename}: {error.strerror or error}") from None
+
+    found = {}
+    for parent, folders, names in os.walk(path, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if name.lower().endswith(suffix) and not name.startswith("."):
+                file = Path(parent, name)
+                found[file.relative_to(path).as_posix()] = file
+    for file in found.values():
+        try:
+            str(file).encode()
+        except UnicodeEncodeError:  # it would fail later, when the name is printed or saved
+            raise UserError(f"{path}: the name of {os.fsencode(file)!r} is not UTF-8; rename the file") from None
+    return dict(sorted(found.items()))
+
+
+def renamed(found: Mapping[str, Path], name: Callable[[PurePosixPath], str]) -> dict[str, Path]:
+    """Files by the name that a text and its annotations have in common; two of one name are refused."""
+    result: dict[str, Path] = {}
+    for long_name, file in found.items():
+        if (other := result.setdefault(name(PurePosixPath(long_name)), file)) is not file:
+            raise UserError(f"{file}: goes by the same name as {other}; rename one, or read the folders one by one")
+    return result
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """A UTF-8 text, its line ends as they are, without a byte order mark."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError:
+        deque(numbered_lines(path), maxlen=0)  # raises, and knows the number of the line
+        raise UserError(f"{path}: not UTF-8 text; convert the file to UTF-8") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+
+
+def whole_text(path: Path) -> str:
+    with opened(path) as file:
+        return file.read()
+
+
+def json_object(line: str, where: str) -> dict[str, object]:
+    try:
+        row = json.loads(line)
+        if _SURROGATE.search(line):
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(rf"{where}: half a character (a \ud800 … \udfff without its other half)") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{where}: not a JSON object")
+    return row
+
+
+def check_span(text: str, start: int, end: int, where: str) -> None:
+    if not 0 <= start < end <= len(text):
+        place = (
+            f"{start}..{end}" if abs(start) + abs(end) < 10**12 else "of many digits"
+        )  # Python may refuse to print it
+        raise UserError(f"{where}: position {place} lies outside the {len(text)} characters of the text")
+    if text[start:end].isspace():
+        raise UserError(f"{where}: position {start}..{end} covers white space alone; it must cover a word")
+
+
+def same_words(one: str, other: str) -> bool:
+    """Equal but for white space: formats write a mention on one line that may run over two in the text."""
+    return "".join(one.split()) == "".join(other.split())
+
+
+def stretch(text: str, spans: Sequence[tuple[int, int]], words: str | None, where: str) -> tuple[int, int]:
+    """From the beginning of a mention, which may be in pieces, to its end; `words` is what is said to stand there."""
+    for span in spans:
+        check_span(text, *span, where)
+    start, end = min(start for start, _ in spans), max(end for _, end in spans)
+    pieces = " ".join(text[start:end] for start, end in spans)
+    if words is not None and not same_words(words, pieces) and not same_words(words, text[start:end]):
+        raise UserError(
+            f'{where}: the text at {start}..{end} is "{shortened(text[start:end])}", not "{shortened(words)}"; '
+            "the offsets do not match (they must count characters, not bytes, from the start of the text)"
+        )
+    return start, end
+
+
+def head_and_tail(first: tuple[str, str], second: tuple[str, str]) -> tuple[str, str]:
+    """What two (role, what) pairs point to: the head first where the roles tell, else in the order of the file."""
+    turned = first[0].casefold() in _TAILS and second[0].casefold() in _HEADS
+    return (second[1], first[1]) if turned else (first[1], second[1])
+
+
+def sentences_at(offset: int, text: str) -> list[tuple[int, int]]:
+    """Sentences of a passage that begins at `offset` of its document."""
+    return [(offset + start, offset + end) for start, end in sentence_spans(text)]

@@ -1,0 +1,30 @@
+"""Rows of tab-separated files: the right number of columns, and whole numbers in them."""
+
+import re
+
+from fedrel.errors import UserError
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+def split_columns(line: str, names: tuple[str, ...], where: str) -> list[str]:
+    """One text for each name; a row with more or fewer is refused, since nobody can tell which one is missing."""
+    columns = line.split("\t")
+    if len(columns) != len(names):
+        raise UserError(
+            f"{where}: {len(columns)} column{'s' if len(columns) != 1 else ''} where {len(names)} are needed "
+            f"({', '.join(names)}); is the row cut off, or a tab inside a text?"
+        )
+    return columns
+
+
+def whole_number(text: str, name: str, where: str) -> int:
+    if not _DIGITS.fullmatch(text.strip()):
+        raise UserError(f'{where}: {name} is "{shortened(text)}"; it must be a whole number')
+    return int(text)
+
+
+def shortened(text: str, longest: int = 40) -> str:
+    """A text to quote in a message: one line, and not a page of it."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"

@@ -1,0 +1,125 @@
+"""i2b2/VA 2010: records in txt/, concepts in concept/ and relations in rel/, or all side by side, joined by name.
+
+    record-1.txt   Aspirin was given for her headache .
+    record-1.con   c="aspirin" 1:0 1:0||t="treatment"
+    record-1.rel   c="aspirin" 1:0 1:0||r="TrAP"||c="her headache" 1:4 1:5
+
+A place is line:token; lines count from 1 and tokens, which stand between white space, from 0. Each line is a
+sentence. Files of assertions (.ast) are left alone. In a few places of the published corpus the text of a concept
+is not what stands there: such a concept is left out and counted, and so are the relations that need it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedrel.corpus import Annotation, Document, Skipped
+from fedrel.corpus.checks import EMPTY, files, renamed, same_words, whole_text
+from fedrel.corpus.columns import shortened
+from fedrel.corpus.lines import numbered_lines
+from fedrel.errors import UserError
+
+_TOKEN = re.compile(r"\S+")
+_CONCEPT = re.compile(r'c="(.*)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})')
+_TYPE = re.compile(r't="([^"]*)"')
+_RELATION = re.compile(r'r="([^"]+)"')
+
+Span = tuple[int, int]
+Tokens = list[list[Span]]  # of each line, as offsets in the whole text
+
+
+def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    texts, concepts, relations = (
+        renamed(files(path, suffix), lambda name: name.stem) for suffix in (".txt", ".con", ".rel")
+    )
+    for found, needed, suffix in ((concepts, texts, ".txt"), (relations, concepts, ".con")):
+        for name, file in found.items():
+            if name not in needed:
+                raise UserError(f"{file}: there is no {name}{suffix} that it belongs to; add it")
+    if not texts:
+        raise UserError(f"{path}: no .txt file here; i2b2 keeps records in txt/, concept/ and rel/")
+    for name, file in texts.items():
+        document = _document(name, file, concepts.get(name), relations.get(name), skip)
+        if document.text.strip():
+            yield document
+        else:
+            skip(str(file), EMPTY)
+
+
+def _document(name: str, file: Path, concepts: Path | None, relations: Path | None, skip: Skipped) -> Document:
+    text = whole_text(file)
+    tokens: Tokens = []
+    place = 0
+    for line in text.split("\n"):
+        tokens.append([(place + found.start(), place + found.end()) for found in _TOKEN.finditer(line)])
+        place += len(line) + 1
+    sentences = tuple((line[0][0], line[-1][1]) for line in tokens if line)
+    if concepts is None:
+        return Document(name, text, where=str(file), sentences=sentences)
+    annotations, keys = _annotations(concepts, text, tokens, skip)
+    joined = None if relations is None else tuple(_relations(relations, tokens, keys, concepts.name, skip))
+    return Document(name, text, annotations, joined, str(file), sentences)
+
+
+def _annotations(
+    path: Path, text: str, tokens: Tokens, skip: Skipped
+) -> tuple[tuple[Annotation, ...], dict[Span, str | None]]:
+    """And their keys by place, where None stands for a concept that was left out."""
+    found: dict[tuple[Span, str], Annotation] = {}
+    keys: dict[Span, str | None] = {}
+    for number, line in numbered_lines(path):
+        where = f"{path}:{number}"
+        concept, *rest = line.strip().split("||")
+        type_ = _TYPE.fullmatch(rest[0]) if len(rest) == 1 else None
+        if not type_:
+            raise UserError(f'{where}: not a concept such as c="aspirin" 1:0 1:0||t="treatment"')
+        words, span = _place(concept, tokens, where)
+        if not same_words(words.lower(), text[slice(*span)].lower()):
+            skip(where, "the words of the concept do not stand at its place")
+            keys.setdefault(span, None)
+        elif (span, type_[1]) in found:
+            skip(where, "the concept is marked twice")
+        else:
+            annotation = Annotation(f"T{len(found) + 1}", *span, type_[1])
+            found[span, type_[1]] = annotation
+            keys[span] = keys.get(span) or annotation.key  # a relation does not tell the type: it means the first
+    return tuple(found.values()), keys
+
+
+def _relations(
+    path: Path, tokens: Tokens, keys: dict[Span, str | None], concepts: str, skip: Skipped
+) -> Iterator[tuple[str, str, str]]:
+    for number, line in numbered_lines(path):
+        where = f"{path}:{number}"
+        pieces = line.strip().split("||")
+        relation = _RELATION.fullmatch(pieces[1]) if len(pieces) == 3 else None
+        if not relation:
+            raise UserError(f'{where}: not a relation such as c="aspirin" 1:0 1:0||r="TrAP"||c="pain" 1:4 1:4')
+        ends = []
+        for piece in (pieces[0], pieces[2]):
+            words, span = _place(piece, tokens, where)
+            if span not in keys:
+                raise UserError(f'{where}: the concept "{shortened(words)}" is not in {concepts}; add it there')
+            ends.append(keys[span])
+        if ends[0] and ends[1]:
+            yield ends[0], relation[1], ends[1]
+        else:
+            skip(where, "the relation needs a concept that was left out")
+
+
+def _place(concept: str, tokens: Tokens, where: str) -> tuple[str, Span]:
+    """The words of a concept, and its first and last character."""
+    match = _CONCEPT.fullmatch(concept)
+    if not match:
+        raise UserError(f'{where}: not a concept with its place, such as c="aspirin" 1:0 1:0: {shortened(concept)}')
+    first_line, first, last_line, last = (int(number) for number in match.groups()[1:])
+    for line, token in ((first_line, first), (last_line, last)):
+        if not 1 <= line <= len(tokens):
+            raise UserError(f"{where}: there is no line {line} in the text; it has {len(tokens)}")
+        if token >= len(tokens[line - 1]):
+            count = len(tokens[line - 1])
+            raise UserError(f"{where}: there is no token {token} in line {line} of the text; it has {count} from 0")
+    start, end = tokens[first_line - 1][first][0], tokens[last_line - 1][last][1]
+    if start >= end:
+        raise UserError(f"{where}: the concept ends before it begins; the first place must come first")
+    return match[1], (start, end)

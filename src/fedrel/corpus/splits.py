@@ -1,0 +1,104 @@
+"""Which file or folder is which split."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedrel.corpus.formats import FORMATS, Format
+from fedrel.errors import UserError
+
+_NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "development", "val", "valid", "validation"),
+    "test": ("test", "test_gs"),
+}
+_PATTERNS = {split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)})(?:[_-]?set)?") for split, names in _NAMES.items()}
+_INSIDE = re.compile(r"\.pubtator|\.bioc|_abstracts", re.IGNORECASE)  # parts of a name that tell of the format
+
+
+def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
+    """What stands for each split. A single file, or a folder of documents without splits, is train."""
+    if path.is_file():
+        return {"train": path}
+    if not path.is_dir():
+        raise UserError(f"{path}: no such file or folder")
+    form = FORMATS[source]
+    found: dict[str, Path] = {}
+    for candidate in _candidates(path, source, form):
+        split = split_of(candidate)
+        if split and split in found:
+            one, other = (it.relative_to(path) for it in (found[split], candidate))
+            raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
+        if split:
+            found[split] = candidate
+    if "train" not in found:
+        if form.documents and not found and source != "chemprot":
+            return {"train": path}
+        raise UserError(f"{path}: no training file; {_expected(path, source, form)}")
+    return found
+
+
+def split_of(path: Path) -> str | None:
+    """`nyt10_val.json` is dev, and so is the folder `dev`."""
+    name = _INSIDE.sub("", path.name if path.is_dir() else path.stem).lower()
+    return next((split for split, pattern in _PATTERNS.items() if pattern.fullmatch(name)), None)
+
+
+def folds(path: Path, source: str) -> list[Path]:
+    """Folders in a folder that have splits each, such as 1 … 10 for cross-validation."""
+    inner = sorted((it for it in path.iterdir() if _is_visible_folder(it)), key=_by_number)
+    return [it for it in inner if any(split_of(file) for file in _candidates(it, source, FORMATS[source]))]
+
+
+def files_of(path: Path, source: str) -> list[Path]:
+    """Every file that a split is read from."""
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+    if source == "chemprot":
+        from fedrel.corpus import chemprot  # needs more than a machine that only trains may have
+
+        return list(chemprot.files(path))
+    if source in ("brat", "i2b2"):  # a text, and its annotations beside it
+        return sorted(file for file in path.parent.iterdir() if file.is_file() and file.stem == path.stem)
+    return [path]
+
+
+def _candidates(path: Path, source: str, form: Format) -> Iterator[Path]:
+    if source == "chemprot":  # its splits lie side by side, or each in a folder of its own as published
+        yield from sorted([*path.glob("*_abstracts*.tsv"), *path.glob("*/*_abstracts*.tsv")])
+        return
+    entries = sorted(path.iterdir())
+    files = [it for it in entries if it.suffix.lower() in form.extensions and it.is_file()]
+    yield from files
+    if form.documents:
+        named = [file for file in files if split_of(file)]
+        if named and len(named) < len(files):  # to take the one for a split would leave the other out unseen
+            other = next(file for file in files if file not in named)
+            raise UserError(
+                f"{path}: {named[0].name} is named after a split and {other.name} is not; "
+                "put the documents of each split into a folder train, dev or test"
+            )
+        yield from (it for it in entries if _is_visible_folder(it))
+
+
+def _expected(path: Path, source: str, form: Format) -> str:
+    inner = folds(path, source) if not form.documents else []
+    if inner:
+        return f"{len(inner)} folders in it have one: name one of them, such as {inner[0]}"
+    if source == "chemprot":
+        return "expected chemprot_training_abstracts.tsv or the like"
+    return f"expected {', '.join(f'train{extension}' for extension in form.extensions)} or the like"
+
+
+def _is_visible_folder(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(".")
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _by_number(path: Path) -> tuple[int, str]:
+    return (int(path.name), "") if path.name.isdecimal() and path.name.isascii() else (0, path.name)

@@ -1,0 +1,71 @@
+"""Rows that a person should look at: counted by kind, the first few named with their places."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator
+from itertools import combinations
+
+from fedrel.corpus import SHOWN, Document, Instance, LabelledText
+
+LONGEST, SHORTEST = 300, 3  # tokens of a sentence
+
+Found = Iterator[tuple[str, str]]  # the kind, and what was seen
+
+
+class Suspicions:
+    """`blinded`: the ids of entities say nothing, so their places in the sentence stand for them."""
+
+    def __init__(self, *, blinded: bool = False) -> None:
+        self.blinded = blinded
+        self.totals: Counter[str] = Counter()
+        self.first: defaultdict[str, list[str]] = defaultdict(list)
+        # What was seen, by its hash, and where it was first: half a million rows fit in memory, their words would not.
+        self._rows: dict[int, str] = {}
+        self._labels: dict[int, tuple[str, str]] = {}
+        self._splits: defaultdict[str, set[int]] = defaultdict(set)
+
+    def look_at(self, it: Instance | LabelledText | Document, where: str, split: str = "") -> None:
+        if isinstance(it, Instance):
+            found = self._in_sentence(it, where, split)
+        elif isinstance(it, LabelledText):
+            found = self._repeated(where, split, it.label, (), "text", tuple(it.tokens))
+        else:
+            found = self._repeated(where, split, "", (), "text", it.text)
+        for kind, what in found:
+            self.totals[kind] += 1
+            if len(self.first[kind]) < SHOWN:
+                self.first[kind].append(f"{where}: {what}")
+
+    def in_two_splits(self) -> dict[str, int]:
+        """`train-test`: how many sentences with their pairs, or texts, are in both, whatever their labels."""
+        return {
+            f"{one}-{other}": len(self._splits[one] & self._splits[other])
+            for one, other in combinations(list(self._splits), 2)
+        }
+
+    def _in_sentence(self, it: Instance, where: str, split: str) -> Found:
+        head, tail, tokens = it.head, it.tail, tuple(it.tokens)
+        places = (head.start, head.end, tail.start, tail.end)
+        pair: Hashable = places if self.blinded else (head.id, tail.id)
+        yield from self._repeated(where, split, it.relation, places, "sentence and pair", tokens, pair)
+        if head.id == tail.id:
+            yield "head and tail are one entity", f"{head.id} stands for both"
+        elif head.start < tail.end and tail.start < head.end:
+            yield "head and tail overlap", f"tokens {head.start}..{head.end} and {tail.start}..{tail.end}"
+        if len(tokens) > LONGEST:
+            yield f"more than {LONGEST} tokens", f"{len(tokens):,} tokens"
+        if len(tokens) < SHORTEST:
+            yield f"fewer than {SHORTEST} tokens", f"{len(tokens)} tokens"
+
+    def _repeated(self, where: str, split: str, label: str, places: Hashable, what: str, *content: Hashable) -> Found:
+        """`content` tells what has one label; a row is a duplicate if its places and its label are the same, too."""
+        key = hash(content)
+        self._splits[split].add(key)
+        row = hash((key, places, label))
+        if row in self._rows:
+            yield "duplicate rows", f"the same as {self._rows[row]}"
+        self._rows.setdefault(row, where)
+        before, other = self._labels.setdefault(key, (where, label))
+        if other != label:
+            yield f"one {what}, two labels", f'"{label}" here, "{other}" in {before}'

@@ -1,0 +1,91 @@
+"""A table, CSV or TSV, with a header, a text column and perhaps an id column.
+
+    id,text
+    n1,"Aspirin eases pain, mostly."
+
+The text column is called text, sentence, body, abstract, content or note (the first of these that there is), or
+is the only column with one of these words in its name. Without an id column (id, doc_id or document) a row
+is called after its file and line. Columns of .tsv files lie between tabs, those of others between commas,
+semicolons or tabs, whichever the first line has most of. Other columns are left alone.
+"""
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from fedrel.corpus import Document, Skipped
+from fedrel.corpus.checks import EMPTY, opened
+from fedrel.corpus.columns import shortened
+from fedrel.errors import UserError
+
+TEXT = ("text", "sentence", "body", "abstract", "content", "note")
+ID = ("id", "doc_id", "document")
+LONGEST_CELL = 16_000_000  # characters; the csv module's own limit of 131,072 is less than many a report
+_WORDS = re.compile(rf"(?<![^\W_])(?:{'|'.join(TEXT)})(?![^\W_])")  # note_text, Abstract (English)
+_SHOWN = 20  # columns that a message lists
+
+
+def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    rows = _rows(path)
+    line, header = next(rows, (1, []))
+    text_at, id_at = _columns(header, f"{path}:{line}")
+    for line, cells in rows:
+        where = f"{path}:{line}"
+        if len(cells) != len(header):
+            cell = "cell" if len(cells) == 1 else "cells"
+            raise UserError(f"{where}: {len(cells)} {cell} where the header has {len(header)} columns; mend the row")
+        name = cells[id_at].strip() if id_at is not None else ""
+        if cells[text_at].strip():
+            yield Document(name or f"{path.name}:{line}", cells[text_at], where=where)
+        else:
+            skip(where, EMPTY)
+
+
+def _columns(header: list[str], where: str) -> tuple[int, int | None]:
+    """Where the text and the id stand."""
+    names = [cell.strip().casefold() for cell in header]
+    exact = next((name for name in TEXT if name in names), None)
+    fitting = [at for at, name in enumerate(names) if (name == exact if exact else _WORDS.search(name))]
+    if len(fitting) != 1:
+        there = ", ".join(shortened(cell) for cell in header[:_SHOWN]) + (", …" if len(header) > _SHOWN else "")
+        fault = "several columns could be the text" if fitting else "no column is the text"
+        raise UserError(f'{where}: {fault}; name one of them "text" (the columns: {there or "none"})')
+    return fitting[0], next((names.index(name) for name in ID if name in names), None)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, and the line that each begins in."""
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
+    with opened(path) as file:
+        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else max(",;\t", key=file.readline().count)
+        file.seek(0)
+        reader = csv.reader(_lines(file, path), delimiter=delimiter, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                raise UserError(f"{path}:{line}: {_sentence(str(error))}") from None
+            if cells is None:
+                return
+            if cells and not (len(cells) == 1 and cells[0].isspace()):
+                yield line, cells
+
+
+def _lines(file: TextIO, path: Path) -> Iterator[str]:
+    for number, line in enumerate(file, 1):
+        if "\0" in line:
+            raise UserError(f"{path}:{number}: a NUL character; the file is damaged, or must be saved as UTF-8")
+        yield line
+
+
+def _sentence(error: str) -> str:
+    if "unexpected end" in error:
+        return 'a quote is opened in this row and never closed; close it, or write a quote within a cell as ""'
+    if "field limit" in error:
+        return f"a cell of more than {LONGEST_CELL:,} characters (is a quote never closed?); close or shorten it"
+    if "expected after" in error:
+        return 'a quote stands alone within a quoted cell; write it twice ("")'
+    return f"not a row of a table ({error})"

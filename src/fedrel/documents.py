@@ -1,0 +1,61 @@
+"""Documents of any format, in pieces of work, with the size of it all for an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedrel.corpus import Document, Skipped
+from fedrel.corpus.detection import detect
+from fedrel.corpus.formats import FORMATS
+from fedrel.errors import UserError, suggest
+
+_PIECE = 400_000  # characters of a piece of work
+
+
+@dataclass
+class Documents:
+    """What is read of a path, and what was left out on the way."""
+
+    path: Path
+    source: str = ""  # a format; none: detected
+    skipped: Skipped = field(default_factory=Skipped)
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        texts = [name for name, form in FORMATS.items() if form.documents]
+        if not self.source:
+            found = detect(self.path)
+            self.source, self.why = found.source, found.why
+        elif self.source not in texts:
+            raise UserError(f'"{self.source}" is no format of documents{suggest(self.source, texts)}')
+        if self.source not in texts:
+            raise UserError(
+                f"{self.path}: {FORMATS[self.source].what} ({self.source}); text to read is wanted here: "
+                f"{', '.join(texts)}"
+            )
+
+    def __iter__(self) -> Iterator[Document]:
+        read = FORMATS[self.source].documents
+        assert read is not None
+        return read(self.path, self.skipped)
+
+    def pieces(self) -> Iterator[list[Document]]:
+        piece: list[Document] = []
+        size = 0
+        for document in self:
+            piece.append(document)
+            size += len(document.text)
+            if size >= _PIECE:
+                yield piece
+                piece, size = [], 0
+        if piece:
+            yield piece
+
+    @property
+    def bytes(self) -> int:
+        """On disk: about as many characters as there will be."""
+        if self.path.is_file():
+            return self.path.stat().st_size
+        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())

@@ -1,0 +1,132 @@
+"""Facts as a person, a spreadsheet or a triple store reads them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A sentence that speaks for a fact: `text` begins at character `start` of its document; head and tail are places
+    in `text`. `score` is how much this sentence alone says so, from 0 to 1.
+    """
+
+    document: str
+    start: int
+    text: str
+    head: tuple[int, int]
+    tail: tuple[int, int]
+    score: float
+
+    def __str__(self) -> str:
+        return f"{self.score:.2f}  {self.text}  ({self.document}, {self.start})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a text says, as far as the model can tell."""
+
+    head: str  # id; several joined by | where the name is ambiguous
+    head_name: str
+    relation: str
+    tail: str
+    tail_name: str
+    confidence: float
+    known: bool | None  # to the knowledge base; none: there was none to ask
+    sentences: int  # how many name both entities
+    support: tuple[Support, ...]  # the best of them
+
+    def __str__(self) -> str:
+        new = "" if self.known is None or self.known else "  new"
+        return f"{self.head_name} —{self.relation}→ {self.tail_name}  {self.confidence:.2f}{new}"
+
+
+def to_json(fact: Fact) -> str:
+    row = asdict(fact)
+    for name in ("head", "tail"):
+        row[name] = {"id": row[name], "name": row.pop(f"{name}_name")}
+    row["confidence"] = round(fact.confidence, 4)
+    for sentence in row["support"]:
+        sentence["score"] = round(sentence["score"], 4)
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def from_json(line: str) -> Fact:
+    row = json.loads(line)
+    support = tuple(
+        Support(**{**sentence, "head": tuple(sentence["head"]), "tail": tuple(sentence["tail"])})
+        for sentence in row.pop("support")
+    )
+    head, tail = row.pop("head"), row.pop("tail")
+    return Fact(
+        head=head["id"], head_name=head["name"], tail=tail["id"], tail_name=tail["name"], support=support, **row
+    )
+
+
+COLUMNS = (
+    *("head", "head_name", "relation", "tail", "tail_name", "confidence", "known", "sentences"),
+    *("best_sentence", "document", "start"),
+)
+
+
+def csv_lines(facts: Iterable[Fact]) -> Iterator[str]:
+    """A line a fact with its best sentence, below a headline."""
+    yield _csv_line(COLUMNS)
+    for fact in facts:
+        best = fact.support[0]
+        known = "" if fact.known is None else str(fact.known).lower()
+        yield _csv_line(
+            (
+                *(fact.head, fact.head_name, fact.relation, fact.tail, fact.tail_name),
+                *(f"{fact.confidence:.4f}", known, fact.sentences, best.text, best.document, best.start),
+            )
+        )
+
+
+def _csv_line(cells: Iterable[object]) -> str:
+    line = io.StringIO()
+    # A cell that begins like a formula would be run by a spreadsheet: text from documents must not.
+    csv.writer(line).writerow(
+        [f"'{cell}" if isinstance(cell, str) and cell[:1] in _FORMULA else cell for cell in cells]
+    )
+    return line.getvalue()
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def ntriples_lines(facts: Iterable[Fact]) -> Iterator[str]:
+    """Plain triples; their confidences go to a file beside (confidence_lines), since a triple has no room for them."""
+    return (_triple(fact) + "\n" for fact in facts)
+
+
+def confidence_lines(facts: Iterable[Fact]) -> Iterator[str]:
+    """The same triples between tabs, with confidence and whether the knowledge base knew them."""
+    yield "head\trelation\ttail\tconfidence\tknown\n"
+    for fact in facts:
+        head, relation, tail, _ = _triple(fact).split(" ")
+        known = "" if fact.known is None else str(fact.known).lower()
+        yield f"{head}\t{relation}\t{tail}\t{fact.confidence:.4f}\t{known}\n"
+
+
+def _triple(fact: Fact) -> str:
+    return f"{_iri(fact.head, 'entity')} {_iri(fact.relation, 'relation')} {_iri(fact.tail, 'entity')} ."
+
+
+def _iri(name: str, kind: str) -> str:
+    """An id that is an IRI stays one; any other becomes one of our own."""
+    if "://" in name and not any(character in ' <>"{}|\\^`' or character < " " for character in name):
+        return f"<{name}>"
+    return f"<urn:fedrel:{kind}:{quote(name, safe='')}>"
+
+
+WRITERS: dict[str, Callable[[Iterable[Fact]], Iterator[str]]] = {
+    ".jsonl": lambda facts: (to_json(fact) for fact in facts),
+    ".csv": csv_lines,
+    ".nt": ntriples_lines,
+}

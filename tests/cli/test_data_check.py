@@ -1,0 +1,102 @@
+"""`fedrel data check`: what a person reads, what a machine reads, and one sentence for every mistake."""
+
+import json
+
+import pytest
+
+from tests.instances import sentences, write
+from tests.labelled_examples import WRITERS, classification, pgr_row
+
+
+def lines(outcome):
+    assert outcome.code == 0, outcome
+    return outcome.out.splitlines()
+
+
+def test_the_format_is_detected_and_told_with_the_reason(fedrel, tmp_path):
+    WRITERS["nyt10"](tmp_path, 4)
+    told = lines(fedrel("data", "check", tmp_path))
+    assert told[0] == f"{tmp_path}: nyt10 (train.txt: 7 columns between tabs, ###END###)"
+    assert told[-1] == f"fedrel run --set data.source=nyt10 --set data.path={tmp_path}"
+    named = lines(fedrel("data", "check", tmp_path, "--source", "nyt10"))
+    assert named[0] == f"{tmp_path}: nyt10 (as told with --source)"
+    assert named[1:] == told[1:]
+
+
+def test_the_line_to_run_next_runs(fedrel, tmp_path):
+    WRITERS["chemprot"](tmp_path, 6)
+    command = lines(fedrel("data", "check", tmp_path))[-1].split()
+    small = ["training.rounds=1", "partition.platforms=2", "extractor.filters=4", "extractor.min_count=1"]
+    more = [part for setting in small for part in ("--set", setting)]
+    assert fedrel(*command[1:], *more, "--out", tmp_path / "r").code == 0
+
+
+@pytest.mark.parametrize("source", WRITERS)
+def test_json_has_all_of_it(fedrel, tmp_path, source):
+    WRITERS[source](tmp_path, 4)
+    found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
+    assert set(found) == {
+        *("path", "format", "why", "kind", "splits", "shared_pairs", "shared_rows", "overlap", "suspicious"),
+        *("skipped", "notes", "next"),
+    }
+    assert found["format"] == source
+    assert set(found["splits"]) == {"train", "dev", "test"}
+    test = found["splits"]["test"]
+    assert test["sentences"] == sum(test["sentences_per_relation"].values())
+    assert test["pairs"] == sum(test["bag_sizes"].values())
+
+
+def test_odd_rows_and_rows_left_out_are_shown(fedrel, tmp_path):
+    WRITERS["pgr"](tmp_path, 4)
+    with (tmp_path / "train.tsv").open("a") as file:
+        row = pgr_row("A [b] is in gout .", "[b]", "gout")
+        file.write(row * 7 + pgr_row("It is in gout .", "GHOST", "gout", GENE_START_POSITION=0))
+    told = lines(fedrel("data", "check", tmp_path))
+    file = tmp_path / "train.tsv"
+    assert "train: 1 row left out: the gene is not in the sentence" in told
+    assert f"  {file}:13: the gene is not in the sentence" in told
+    place = told.index("duplicate rows: 6")
+    assert told[place + 1] == f"  {file}:7: the same as {file}:6"
+    assert told[place + 6] == "  and 1 more"
+
+
+def test_overlap_is_told_and_is_no_failure(fedrel, tmp_path):
+    for name in ("train", "dev", "test"):
+        write(tmp_path / f"{name}.jsonl", sentences(4, prefix="" if name != "dev" else name))
+    told = lines(fedrel("data", "check", tmp_path))
+    assert "pairs in both of two splits: train-dev 0, train-test 4, dev-test 0" in told
+    assert any(line.startswith("4 pairs are in both train and test: `fedrel run` wants data.allow_ov") for line in told)
+    assert told[-1].endswith("--set data.allow_overlap=true")
+
+
+def test_texts_and_documents_and_folds(fedrel, tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("We met. It was late.")
+    assert lines(fedrel("data", "check", tmp_path / "texts"))[-1] == (
+        f"fedrel label --kb KB --text {tmp_path}/texts --out FOLDER"
+    )
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "train.tsv").write_text(classification("x"))
+    assert "text extractor" in lines(fedrel("data", "check", tmp_path / "labels"))[-1]
+    for fold in ("1", "2"):
+        (tmp_path / "folds" / fold).mkdir(parents=True)
+        WRITERS["biobert"](tmp_path / "folds" / fold, 4)
+    told = lines(fedrel("data", "check", tmp_path / "folds"))
+    assert told[-2:] == [
+        "a folder of 2 folds; each is a data set of its own. Name one:",
+        f"fedrel data check {tmp_path}/folds/1",
+    ]
+
+
+def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
+    (tmp_path / "odd.bin").write_bytes(b"\x00\xff")
+    (tmp_path / "odd.tsv").write_text("x\ty\tz\n")
+    (tmp_path / "empty").mkdir()
+    assert refused("data", "check", "odd.bin") == "odd.bin:1: not UTF-8 text; convert the file to UTF-8"
+    assert "odd.tsv: in no format that is known here; choose one with --source: opennre (" in refused(
+        "data", "check", "odd.tsv"
+    )
+    assert refused("data", "check", "empty") == "empty: no file in this folder"
+    assert "File name too long" in refused("data", "check", "x" * 5000)
+    for source in WRITERS:
+        assert refused("data", "check", "odd.tsv", "--source", source)

@@ -1,0 +1,235 @@
+"""Labelled files that went wrong: refused with the name of a file, or read with every row accounted for."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrel.corpus import Document, Instance, LabelledText, Skipped, biobert, chemprot, classification, nyt10, opennre
+from fedrel.corpus import pgr as pgr_reader
+from fedrel.errors import UserError
+from fedrel.inspection import inspect
+from tests import labelled_examples as made
+from tests.instances import row
+
+Found = Instance | LabelledText | Document
+
+
+@dataclass(frozen=True)
+class Example:
+    files: dict[str, bytes]  # the first is the one to read
+    read: Callable[[Path, Skipped], Iterable[Found]]
+    headlines: Callable[[list[str]], int] = lambda lines: 0  # among the lines that are not blank
+
+
+def _biobert_headlines(lines: list[str]) -> int:
+    return int(lines[:1] != [] and re.sub(r"\s+", " ", lines[0].lower()).strip() == "index sentence label")
+
+
+OPENNRE = (
+    row() + "\n" + row(text=None, token=["é", "b", "c"], h={"id": "x", "pos": [0, 1]}, t={"id": "y", "pos": [2, 3]})
+)
+EXAMPLES = {
+    "opennre": Example({"train.jsonl": f"{OPENNRE}\n{row(relation='ré')}\n".encode()}, lambda p, _: opennre.read(p)),
+    "nyt10": Example({"train.txt": made.nyt10("x", 3).encode()}, lambda p, _: nyt10.read(p)),
+    "biobert": Example({"train.tsv": made.biobert("x", 3).encode()}, lambda p, _: biobert.read(p), _biobert_headlines),
+    "biobert-test": Example(
+        {"test.tsv": made.biobert("x", 3, header=True).encode()}, lambda p, _: biobert.read(p), _biobert_headlines
+    ),
+    "pgr": Example({"train.tsv": made.pgr("x", 3).encode()}, pgr_reader.read, lambda lines: min(len(lines), 1)),
+    "chemprot": Example(
+        {f"c_training_{kind}.tsv": text.encode() for kind, text in made.chemprot("x", 2).items()}, chemprot.read
+    ),
+    "classification": Example({"train.tsv": made.classification("x", 3).encode()}, classification.read),
+    "tab": Example({"train.tab": made.tab("x", 3).encode()}, classification.read, lambda lines: min(len(lines), 3)),
+}
+each_format = pytest.mark.parametrize("name", EXAMPLES)
+fast = settings(max_examples=100)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def outcome(name: str, folder: Path, **changes: bytes) -> list[Found] | str:
+    """What is read, or the refusal. Any other exception, or a row that is neither read nor counted, fails the test."""
+    example = EXAMPLES[name]
+    files = example.files | {file: changes[key] for key, file in keys(name).items() if key in changes}
+    for file, content in files.items():
+        (folder / file).write_bytes(content)
+    skip = Skipped()
+    try:
+        found = list(example.read(folder / next(iter(files)), skip))
+    except UserError as error:
+        assert any(str(error).startswith(str(folder / file)) for file in files), error
+        assert "\n" not in str(error)
+        assert len(str(error)) < 1_000
+        return str(error)
+    lines = {file: _lines(content) for file, content in files.items()}
+    first = next(iter(lines.values()))
+    assert len(found) + skip.total == len(first) - example.headlines(first)
+    for it in found:
+        _check(it)
+    if name == "chemprot":
+        documents = [it for it in found if isinstance(it, Document)]
+        counts = [len(first), *(sum(len(it or ()) for it in part) for part in zip(*_parts(documents), strict=True))]
+        assert counts == [len(it) for it in lines.values()] or not documents
+    return found
+
+
+def keys(name: str) -> dict[str, str]:
+    """File names as keyword arguments."""
+    return {f"file{number}": file for number, file in enumerate(EXAMPLES[name].files)}
+
+
+def _parts(documents: list[Document]):
+    return [(it.annotations, it.relations) for it in documents]
+
+
+def _lines(content: bytes) -> list[str]:
+    """Written anew, and not with the reader's own."""
+    lines = content.decode("utf-8-sig").split("\n")
+    return [line.rstrip("\r") for line in lines if line.strip()]
+
+
+def _check(it: Found) -> None:
+    if isinstance(it, Instance):
+        for mention in (it.head, it.tail):
+            assert 0 <= mention.start < mention.end <= len(it.tokens)
+            assert mention.id.strip()
+        assert it.relation
+    if isinstance(it, LabelledText):
+        assert it.tokens
+        assert it.label
+    if isinstance(it, Document):
+        assert all(it.text[a.start : a.end].strip() for a in it.annotations or ())
+    else:
+        "".join(it.tokens).encode()
+
+
+def each_file(name: str) -> list[tuple[str, bytes]]:
+    return [(key, EXAMPLES[name].files[file]) for key, file in keys(name).items()]
+
+
+@each_format
+def test_the_example_is_good(name, folder):
+    assert len(outcome(name, folder)) in (2, 3)
+
+
+@each_format
+def test_cut_off_anywhere(name, folder):
+    for key, content in each_file(name):
+        for end in range(len(content)):
+            outcome(name, folder, **{key: content[:end]})
+
+
+@each_format
+def test_an_empty_file(name, folder):
+    for key, _ in each_file(name):
+        for content in (b"", b"\n\n", b" \t \r\n", b"\xef\xbb\xbf"):
+            assert outcome(name, folder, **{key: content}) is not None
+
+
+@each_format
+@given(data=st.data())
+@fast
+def test_shuffled_lines(name, folder, data):
+    key, content = data.draw(st.sampled_from(each_file(name)))
+    lines = data.draw(st.permutations(content.splitlines(keepends=True)))
+    outcome(name, folder, **{key: b"".join(lines)})
+
+
+@each_format
+@given(data=st.data())
+@fast
+def test_bytes_put_in_or_replaced(name, folder, data):
+    key, content = data.draw(st.sampled_from(each_file(name)))
+    place = data.draw(st.integers(0, len(content)))
+    odd = st.sampled_from([b"\t", b"\n", b"\0", b"\r", b"\xff", b"\xc2\x85", b"\xe2\x80\xa8", b'"', b"@GENE$", b"-"])
+    new = data.draw(st.binary(max_size=4) | odd)
+    gone = data.draw(st.integers(0, 3))
+    outcome(name, folder, **{key: content[:place] + new + content[place + gone :]})
+
+
+@each_format
+def test_a_column_is_missing(name, folder):
+    for key, content in each_file(name):
+        lines = content.decode().split("\n")
+        for number, line in enumerate(lines):
+            columns = line.split("\t")
+            for missing in range(len(columns)):
+                short = "\t".join(columns[:missing] + columns[missing + 1 :])
+                changed = "\n".join([*lines[:number], short, *lines[number + 1 :]])
+                outcome(name, folder, **{key: changed.encode()})
+
+
+@each_format
+@pytest.mark.parametrize("number", ["-1", "0", "1", "2", "99999", "1000000000000", "1.5", "x", "", "９"])
+def test_another_number_in_place_of_each(name, folder, number):
+    """Offsets outside the text, above all."""
+    for key, content in each_file(name):
+        text = content.decode()
+        for match in re.finditer(r"\d+", text):
+            changed = text[: match.start()] + number + text[match.end() :]
+            outcome(name, folder, **{key: changed.encode()})
+
+
+@each_format
+def test_a_huge_line(name, folder):
+    for key, content in each_file(name):
+        for huge in (b"x" * 10**6, b"\t" * 10**6 + b"x", b"x\t" * 500_000, b"@A$ " * 250_000 + b"@B$\t1"):
+            outcome(name, folder, **{key: content + huge + b"\n"})
+
+
+@pytest.mark.parametrize("name", ["nyt10", "biobert", "classification", "tab", "pgr"])
+def test_a_huge_text_is_read(name, folder):
+    [(key, content)] = each_file(name)
+    for words in ("café", "met", "saw"):
+        content = content.replace(f" {words}".encode(), b" x" * 500_000 + f" {words}".encode(), 1)
+    found = outcome(name, folder, **{key: content})
+    assert not isinstance(found, str), found
+    assert max(len(it.tokens) for it in found if not isinstance(it, Document)) > 500_000
+
+
+@each_format
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_another_encoding_is_refused(name, folder, encoding):
+    for key, content in each_file(name):
+        if content.isascii() and encoding == "latin-1":
+            continue
+        said = outcome(name, folder, **{key: content.decode().encode(encoding)})
+        assert isinstance(said, str), said
+
+
+@each_format
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(name, folder):
+    clean = outcome(name, folder)
+    for key, content in each_file(name):
+        for other in (b"\xef\xbb\xbf" + content, content.replace(b"\n", b"\r\n"), content + b"\n \t\n"):
+            assert outcome(name, folder, **{key: other}) == clean
+        assert outcome(name, folder, **{key: content.rstrip(b"\n")}) == clean
+
+
+@pytest.mark.parametrize("name", made.WRITERS)
+@given(data=st.data())
+@settings(max_examples=25)
+def test_a_damaged_data_set_is_inspected_or_refused(name, data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("damaged")
+    made.WRITERS[name](path, 4)
+    file = data.draw(st.sampled_from(sorted(it for it in path.rglob("*") if it.is_file())))
+    content = file.read_bytes()
+    place = data.draw(st.integers(0, len(content)))
+    new = data.draw(st.binary(max_size=3) | st.sampled_from([b"\t", b"\n", b"\0"]))
+    gone = data.draw(st.sampled_from([0, 1, 5, len(content)]))
+    file.write_bytes(content[:place] + new + content[place + gone :])
+    for source in (None, name):
+        try:
+            assert inspect(path, source).as_json()
+        except UserError as error:
+            assert str(error).startswith((str(path), "no ", "the ")), error
+            assert "\n" not in str(error)

@@ -1,0 +1,194 @@
+"""A small good data set in every format with labels, all of it invented."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.instances import sentences, write
+
+GENES, SICKNESSES = ("abcé1", "xyz2", "klm3", "pqr4"), ("gout", "ague", "croup", "scurvy")
+PGR_COLUMNS = (
+    *("FILE_ID", "SENTENCE", "GENE", "PHENOTYPE", "GENE_ID", "PHENOTYPE_ID"),
+    *("GENE_START_POSITION", "GENE_END_POSITION", "PHENOTYPE_START_POSITION", "PHENOTYPE_END_POSITION", "RELATION"),
+)
+_TEXT = "We saw that {gene} is {tie} {sickness} &lt; 5 ."
+
+
+def nyt10(mark: str, count: int = 4) -> str:
+    return "".join(
+        f"m.{mark}{n}\tm.x{n}\tanné_b\tbonn\t{'NA' if n % 2 else '/born'}\tanné_b met {mark} {n} in bonn .\t###END###\n"
+        for n in range(count)
+    )
+
+
+def biobert(mark: str, count: int = 4, *, header: bool = False) -> str:
+    rows = [f"In {mark} {n} @GENE$ goes with café @DISEASE$, it seems.\t{n % 2}" for n in range(count)]
+    if not header:
+        return "".join(f"{row}\n" for row in rows)
+    return "index\tsentence\tlabel\n" + "".join(f"{n}\t{row}\n" for n, row in enumerate(rows))
+
+
+def pgr_row(sentence: str, gene: str, sickness: str, **changes: object) -> str:
+    values: dict[str, object] = {
+        "FILE_ID": 1,
+        "SENTENCE": sentence,
+        "GENE": gene,
+        "PHENOTYPE": sickness,
+        "GENE_ID": f"g-{gene}",
+        "PHENOTYPE_ID": f"HP-{sickness}",
+        "GENE_START_POSITION": sentence.find(gene),
+        "GENE_END_POSITION": sentence.find(gene) + len(gene),
+        "PHENOTYPE_START_POSITION": sentence.find(sickness),
+        "PHENOTYPE_END_POSITION": sentence.find(sickness) + len(sickness),
+        "RELATION": "True",
+    } | changes
+    return "\t".join(str(value) for value in values.values()) + "\n"
+
+
+def pgr(mark: str, count: int = 4) -> str:
+    rows = ["\t".join(PGR_COLUMNS) + "\n"]
+    for n in range(count):
+        gene, sickness = f"{GENES[n % 4]}{mark}", SICKNESSES[n % 4]
+        text = _TEXT.format(gene=gene, sickness=sickness, tie="tied to" if n % 2 else "free of")
+        rows.append(pgr_row(text, gene, sickness, RELATION=("FALSE", "True")[n % 2]))
+    return "".join(rows)
+
+
+def chemprot(mark: str, count: int = 4) -> dict[str, str]:
+    """Three files by kind; each document has a relation in its abstract and a pair without one in its title."""
+    abstracts, entities, gold = [], [], []
+    for n in range(count):
+        document, title, abstract = f"{mark}{n}", f"On zincé and {mark}ase.", f"It seems that copper stops {mark}ine."
+        text = f"{title} {abstract}"
+        abstracts.append(f"{document}\t{title}\t{abstract}\n")
+        for number, (type_, name) in enumerate(
+            (("CHEMICAL", "zincé"), ("GENE-N", f"{mark}ase"), ("CHEMICAL", "copper"), ("GENE-Y", f"{mark}ine")), 1
+        ):
+            start = text.index(name)
+            entities.append(f"{document}\tT{number}\t{type_}\t{start}\t{start + len(name)}\t{name}\n")
+        gold.append(f"{document}\tCPR:{3 + n % 2}\tArg1:T3\tArg2:T4\n")
+    return {"abstracts": "".join(abstracts), "entities": "".join(entities), "gold_standard": "".join(gold)}
+
+
+def classification(mark: str, count: int = 4) -> str:
+    return "".join(f"a fine café {mark} {n} , truly\t{n % 2}\n" for n in range(count))
+
+
+def tab(mark: str, count: int = 4) -> str:
+    rows = "".join(f"{'rec' if n % 2 else 'sci'}.{mark}\ta fine café {mark} {n} of it\n" for n in range(count))
+    return f"Category\tText\nd\tstring\nclass\t\n\n{rows}"
+
+
+def pubtator(mark: str, count: int = 4) -> str:
+    blocks = []
+    for n in range(count):
+        document, title, abstract = f"{mark}{n}", "On zinc.", f"Zinc stops {mark}ine."
+        text = f"{title} {abstract}"
+        rows = [f"{document}|t|{title}", f"{document}|a|{abstract}"]
+        for name, type_, concept in (("Zinc", "Chemical", "D1"), (f"{mark}ine", "Gene", f"{mark}{n}")):
+            start = text.index(name)
+            rows.append(f"{document}\t{start}\t{start + len(name)}\t{name}\t{type_}\t{concept}")
+        rows += [f"{document}\tstops\tD1\t{mark}{n}"] if n % 2 else []
+        blocks.append("\n".join(rows) + "\n")
+    return "\n".join(blocks)
+
+
+def bioc(mark: str, count: int = 4) -> str:
+    documents = []
+    for n in range(count):
+        text = f"Zinc stops {mark}ine."
+        marked = "".join(
+            f'<annotation id="T{number}"><infon key="type">{type_}</infon>'
+            f'<location offset="{text.index(name)}" length="{len(name)}"/><text>{name}</text></annotation>'
+            for number, (type_, name) in enumerate((("Chemical", "Zinc"), ("Gene", f"{mark}ine")), 1)
+        )
+        relation = (
+            '<relation id="R1"><infon key="type">stops</infon><node refid="T1" role="Arg1"/>'
+            '<node refid="T2" role="Arg2"/></relation>'
+        )
+        documents.append(
+            f"<document><id>{mark}{n}</id><passage><offset>0</offset><text>{text}</text>{marked}</passage>"
+            f"{relation if n % 2 else ''}</document>"
+        )
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<collection><source/><date/><key/>'
+        + "\n".join(documents)
+        + "</collection>\n"
+    )
+
+
+def json_documents(mark: str, count: int = 4) -> str:
+    rows = []
+    for n in range(count):
+        text = f"Zinc stops {mark}ine. So it is."
+        ends = [{"start": text.index(it), "end": text.index(it) + len(it)} for it in ("Zinc", f"{mark}ine")]
+        entities = [it | {"type": type_} for it, type_ in zip(ends, ("drug", "gene"), strict=True)]
+        relations = [{"head": "T1", "relation": "stops", "tail": "T2"}] if n % 2 else []
+        rows.append({"id": f"{mark}{n}", "text": text, "entities": entities, "relations": relations})
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def write_opennre(folder: Path, count: int) -> None:
+    for split in ("train", "dev", "test"):
+        write(folder / f"{split}.jsonl", sentences(count, prefix=split, each=1))
+
+
+def _write_each(name: str, make: Callable[[str, int], str]) -> Callable[[Path, int], None]:
+    def write_all(folder: Path, count: int) -> None:
+        for split in ("train", "dev", "test"):
+            (folder / name.format(split=split)).write_text(make(split, count), encoding="utf-8")
+
+    return write_all
+
+
+def write_biobert(folder: Path, count: int) -> None:
+    """As published: an empty dev file, and a headline in test."""
+    (folder / "train.tsv").write_text(biobert("train", count * 10), encoding="utf-8")
+    (folder / "dev.tsv").write_text("")
+    (folder / "test.tsv").write_text(biobert("test", count, header=True), encoding="utf-8")
+
+
+def write_chemprot(folder: Path, count: int) -> None:
+    for split, name in (("train", "training"), ("dev", "development"), ("test", "test_gs")):
+        for kind, content in chemprot(split, count).items():
+            (folder / f"chemprot_{name}_{kind}.tsv").write_text(content, encoding="utf-8")
+
+
+def write_brat(folder: Path, count: int) -> None:
+    for split in ("train", "dev", "test"):
+        (folder / split).mkdir()
+        for n in range(count):
+            text = f"Zinc stops {split}ine."
+            rows = ["T1\tDrug 0 4\tZinc\n", f"T2\tGene 11 {len(text) - 1}\t{split}ine\n"]
+            rows += ["R1\tStops Arg1:T1 Arg2:T2\n"] if n % 2 else []
+            (folder / split / f"{split}{n}.txt").write_text(text)
+            (folder / split / f"{split}{n}.ann").write_text("".join(rows))
+
+
+def write_i2b2(folder: Path, count: int) -> None:
+    for split in ("train", "dev", "test"):
+        for kind in ("txt", "concept", "rel"):
+            (folder / split / kind).mkdir(parents=True)
+        for n in range(count):
+            name, gout = f"{split}{n}", 'c="gout" 1:2 1:2'
+            (folder / split / "txt" / f"{name}.txt").write_text("Aspirin against gout .\n")
+            (folder / split / "concept" / f"{name}.con").write_text(
+                f'c="aspirin" 1:0 1:0||t="treatment"\n{gout}||t="problem"\n'
+            )
+            relation = f'c="aspirin" 1:0 1:0||r="TrAP"||{gout}\n' if n % 2 else ""
+            (folder / split / "rel" / f"{name}.rel").write_text(relation)
+
+
+# For each format, what writes train, dev and test of `count` rows or documents into a folder.
+WRITERS: dict[str, Callable[[Path, int], None]] = {
+    "opennre": write_opennre,
+    "nyt10": _write_each("{split}.txt", nyt10),
+    "biobert": write_biobert,
+    "pgr": _write_each("{split}.tsv", pgr),
+    "chemprot": write_chemprot,
+    "brat": write_brat,
+    "bioc": _write_each("{split}.xml", bioc),
+    "pubtator": _write_each("{split}.pubtator", pubtator),
+    "i2b2": write_i2b2,
+    "jsonl": _write_each("{split}.jsonl", json_documents),
+}
