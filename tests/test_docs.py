@@ -41,6 +41,7 @@ def shortened(command):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_runs(page, tmp_path):
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    shutil.copytree(ROOT / "docs" / "example", tmp_path / "docs" / "example")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     run = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
     if page.name == "README.md":  # "your own data"
@@ -51,6 +52,8 @@ def test_every_command_runs(page, tmp_path):
         else:
             done = subprocess.run(shortened(command), **run)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    for program in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        subprocess.run([sys.executable, "-c", program], check=True, **run)
 
 
 def test_documented_experiment_is_the_default_one():

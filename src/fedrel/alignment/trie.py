@@ -19,6 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fedrel.alignment.characters import CAPITAL, FOLDED, LETTER, SPACE, WORD
+from fedrel.compiled import kept
 
 # Columns
 TOKEN_BEGIN, TOKEN_LENGTH, TOKEN_NODE = range(3)  # its folded characters; the node of the path of it alone, or -1
@@ -57,13 +58,10 @@ def _inlined(function: _Function) -> _Function:
 
 
 def _compiled(signature: str) -> Callable[[_Function], _Function]:
-    """Compiled at import, or read from numba's cache; where that can be written nowhere, compiled each time."""
+    """Compiled at import, or read from what was kept of it."""
 
     def compile_(function: _Function) -> _Function:
-        try:
-            return cast(_Function, njit(signature, cache=True, **_OPTIONS)(function))
-        except (OSError, RuntimeError):
-            return cast(_Function, njit(signature, **_OPTIONS)(function))
+        return cast(_Function, kept(function, signature, **_OPTIONS))
 
     return compile_
 

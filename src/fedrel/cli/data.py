@@ -12,26 +12,41 @@ from rich.table import Table
 
 from fedrel import config, datasets
 from fedrel.cli.console import out, print_json, say, tell
-from fedrel.corpus import NA, SPLITS, opennre
+from fedrel.corpus import NA, SPLITS, opennre, world_text
 from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.world import World
 from fedrel.errors import UserError
 from fedrel.files import folder_whole
 from fedrel.inspection import BAG_SIZES, Report, inspect
+
+_NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
 
 
 def world(
     out_: Annotated[Path, typer.Option("--out", help="A new folder.")],
     size: Annotated[str, typer.Option(help='"demo", "nyt10" or a number of training sentences.')] = "demo",
     seed: int = 1,
-    noise: Annotated[float, typer.Option(help="Share of a fact's sentences that do not express it.")] = 0.6,
+    noise: Annotated[
+        float | None,
+        typer.Option(help="Share of a fact's sentences that do not express it: 0.6 if not given, 0.3 for text."),
+    ] = None,
     evidence: Annotated[float, typer.Option(help="Mean sentences per fact.")] = 7.0,
+    text: Annotated[bool, typer.Option("--text", help="Plain documents and a knowledge base instead.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write the built-in world: sentences (OpenNRE JSON lines) and its knowledge base (entities.tsv, triples.tsv)."""
+    """Write the built-in world: labelled sentences (OpenNRE JSON lines) and its knowledge base (entities.tsv,
+    triples.tsv). With --text, what a newcomer has: text/ and new/ (documents), kb/ (which lacks half of the facts of
+    new/), and truth.tsv to measure by.
+    """
     if out_.exists():
         raise UserError(f"{out_} exists; choose a new folder")
+    if noise is None:
+        noise = _NOISE_OF_TEXT if text else config.Data().noise
     table = {"size": int(size) if size.isdecimal() else size, "seed": seed, "noise": noise, "evidence": evidence}
     made = datasets.world_of(config.parse({"data": table}, "fedrel data world").data)
+    if text:
+        _write_text(made, out_, json_)
+        return
     with folder_whole(out_) as folder:
         for split in SPLITS:
             say(f"writing {split}.jsonl …")
@@ -46,6 +61,17 @@ def world(
         return
     tell(str(out_))
     tell(f"train on it with: fedrel run --set data.source=opennre --set data.path={out_}")
+
+
+def _write_text(made: World, folder: Path, as_json: bool) -> None:
+    say("writing documents and knowledge base …")
+    with folder_whole(folder) as new:
+        world_text.write(made, new)
+    if as_json:
+        print_json(json.dumps({"folder": str(folder), "relations": made.relations()}))
+        return
+    tell(str(folder))
+    tell(f"label it with: fedrel label --kb {folder / 'kb'} --text {folder / 'text'} --out labelled")
 
 
 def check(

@@ -78,6 +78,9 @@ def result_table(result: dict[str, Any]) -> Table:
             f"selected sentences that express their fact: {selection['precision']:.0%} "
             f"(all sentences: {selection['base_rate']:.0%})",
         )
+    if calibration := result.get("calibration"):  # a run of an earlier version has none
+        before, after = (calibration["test"][name] for name in ("ece_before", "ece_after"))
+        notes.append(f"calibration error on test {before:.3f}, with the temperature fitted on dev {after:.3f}")
     table.caption = "\n".join(notes)
     table.caption_justify = "left"
     return table

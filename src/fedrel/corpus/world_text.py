@@ -1,7 +1,8 @@
 """The built-in world as a newcomer would find it: plain documents and an incomplete knowledge base.
 
 `text` is what the training and dev sentences say, `new` what the test sentences say: of its facts the knowledge base
-knows every second one. `truth` has all facts, to measure by. Sentences are spread over documents by their source.
+knows every second one. `truth.tsv` has all facts and which of the two names them, to measure by. Sentences are spread
+over documents by their source.
 """
 
 import re
@@ -9,11 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import SPLITS
 from fedrel.corpus.world import World
 from fedrel.corpus.world_phrases import phrases
 
-_SENTENCES = 25  # of a document
+_SENTENCES = 100  # of a document
 _BEFORE = re.compile(r" (?=[,.;:!?)%]|'s\b)")
 _AFTER = re.compile(r"(?<=\() ")
 _PARTS = {"text": ("train", "dev"), "new": ("test",)}
@@ -31,12 +31,11 @@ def write(world: World, folder: Path) -> None:
         (folder / "kb" / "triples.tsv").open("w", encoding="utf-8", newline="\n") as known,
         (folder / "truth.tsv").open("w", encoding="utf-8", newline="\n") as truth,
     ):
-        for split in SPLITS:
-            for number, both in enumerate(facts(world, split)):
-                lines = ["\t".join(triple) + "\n" for triple in both]
-                truth.writelines(lines)
-                if split != "test" or number % 2:
-                    known.writelines(lines)
+        for part, splits in _PARTS.items():
+            for number, both in enumerate(both for split in splits for both in facts(world, split)):
+                truth.writelines("\t".join((*triple, part)) + "\n" for triple in both)
+                if part == "text" or number % 2:
+                    known.writelines("\t".join(triple) + "\n" for triple in both)
 
 
 def documents(world: World, splits: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
