@@ -33,6 +33,8 @@ class Batch:
     labels: Tensor  # (U,)
 
     def to(self, device: torch.device) -> Batch:
+        if self.tokens.device == device:
+            return self
         return Batch(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
 
 

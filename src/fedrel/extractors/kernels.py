@@ -18,6 +18,9 @@ from torch import Tensor
 from fedrel.compiled import AVAILABLE, compiled
 
 
+_CACHE = 600_000  # bytes that stay close to a core while they are worked on; most have a megabyte or more
+
+
 def usable(device: torch.device) -> bool:
     return AVAILABLE and device.type == "cpu"
 
@@ -61,27 +64,39 @@ def _maxima(
     heads: Any,  # (T,)
     tails: Any,
     lengths: Any,  # (S, pieces + 1)
-    maxima: Any,  # (S·pieces, F) to fill
-    rows: Any,  # (S·pieces, F) to fill: where each maximum stands; -1 in an empty piece
+    first: int,  # of the columns to fill: F of them
+    maxima: Any,  # (S·pieces, all filters) to fill
+    rows: Any,  # (S·pieces, all filters) to fill: where each maximum stands; -1 in an empty piece
 ) -> None:
     tokens, window, filters = len(words), word_part.shape[1], len(bias)
     half = window // 2
     features = np.empty(filters, maxima.dtype)
+    # Along a sentence distances grow by one, so the share of a whole window can be looked up in one row.
+    head_sum, tail_sum = np.empty_like(head_part[:, 0]), np.empty_like(tail_part[:, 0])
+    if window == 3:
+        for p in range(1, len(head_part) - 1):
+            for f in range(filters):
+                head_sum[p, f] = head_part[p - 1, 0, f] + head_part[p, 1, f] + head_part[p + 1, 2, f] + bias[f]
+                tail_sum[p, f] = tail_part[p - 1, 0, f] + tail_part[p, 1, f] + tail_part[p + 1, 2, f]
     piece = 0
     t = 0
     for s in range(lengths.shape[0]):
         for p in range(lengths.shape[1] - 1):
-            best, row = maxima[piece], rows[piece]
+            best, row = maxima[piece, first : first + filters], rows[piece, first : first + filters]
             piece += 1
             best[:] = 0
             row[:] = -1
             for i in range(lengths[s, p]):
-                if window == 3 and 0 < t < tokens - 1:  # the usual window in one pass, the features in registers
+                if (
+                    window == 3
+                    and 0 < t < tokens - 1
+                    and heads[t - 1] + 1 == heads[t] == heads[t + 1] - 1
+                    and tails[t - 1] + 1 == tails[t] == tails[t + 1] - 1
+                ):  # the usual case in one pass, the features in registers
                     a, b, c = word_part[words[t - 1], 0], word_part[words[t], 1], word_part[words[t + 1], 2]
-                    d, e, g = head_part[heads[t - 1], 0], head_part[heads[t], 1], head_part[heads[t + 1], 2]
-                    x, y, z = tail_part[tails[t - 1], 0], tail_part[tails[t], 1], tail_part[tails[t + 1], 2]
+                    d, e = head_sum[heads[t]], tail_sum[tails[t]]
                     for f in range(filters):
-                        value = (bias[f] + a[f] + b[f] + c[f]) + ((d[f] + e[f] + g[f]) + (x[f] + y[f] + z[f]))
+                        value = (a[f] + b[f]) + (c[f] + (d[f] + e[f]))
                         greater = i == 0 or value > best[f]
                         best[f] = value if greater else best[f]
                         row[f] = t if greater else row[f]
@@ -218,18 +233,22 @@ class _TableConvolution(torch.autograd.Function):
         tails: Tensor,
         lengths: Tensor,
     ) -> Tensor:
-        filters = len(weight)
         tables = (vectors, head_position, tail_position)
-        parts = torch.from_numpy(_parts(weight.numpy(), sum(table.shape[1] for table in tables)))
-        products, begin = [], 0
-        for table in tables:
-            product = torch.mm(table, parts[begin : begin + table.shape[1]])
-            products.append(product.view(len(table), -1, filters).numpy())  # (rows, window, F)
-            begin += table.shape[1]
+        width = sum(table.shape[1] for table in tables)
         pieces = lengths.shape[0] * (lengths.shape[1] - 1)
-        maxima, rows = weight.new_empty(pieces, filters), torch.empty(pieces, filters, dtype=torch.int32)
-        places = [index.numpy() for index in (words, heads, tails)]
-        _maxima(*products, bias.numpy(), *places, lengths.numpy(), maxima.numpy(), rows.numpy())
+        maxima, rows = weight.new_empty(pieces, len(weight)), torch.empty(pieces, len(weight), dtype=torch.int32)
+        places = [index.numpy() for index in (words, heads, tails, lengths)]
+        results = maxima.numpy(), rows.numpy()
+        at_once = max(16, _CACHE // (len(vectors) * weight.shape[1] // width * weight.element_size()))
+        for first in range(0, len(weight), at_once):  # filters, as many as leave their products in the cache
+            chosen, offsets = weight[first : first + at_once].numpy(), bias[first : first + at_once].numpy()
+            parts = torch.from_numpy(_parts(chosen, width))
+            products, begin = [], 0
+            for table in tables:
+                product = torch.mm(table, parts[begin : begin + table.shape[1]])
+                products.append(product.view(len(table), -1, len(chosen)).numpy())  # (rows, window, F)
+                begin += table.shape[1]
+            _maxima(*products, offsets, *places, first, *results)
         ctx.save_for_backward(*tables, weight, words, heads, tails, rows)
         return maxima
 
