@@ -146,9 +146,12 @@ def _gradients(
     inputs = np.zeros((tokens + reach // width - 1) * width, vectors.dtype)  # zero beyond both ends
     for t in range(tokens):
         here = inputs[(t + half) * width : (t + half + 1) * width]
-        here[:dimension] = vectors[words[t]]
-        here[dimension : dimension + position] = head_position[heads[t]]
-        here[dimension + position :] = tail_position[tails[t]]
+        word, head, tail = vectors[words[t]], head_position[heads[t]], tail_position[tails[t]]
+        for j in range(dimension):
+            here[j] = word[j]
+        for j in range(position):
+            here[dimension + j] = head[j]
+            here[dimension + position + j] = tail[j]
     to_inputs = np.zeros_like(inputs)
     to_weight, to_bias = np.zeros_like(weight), np.zeros(filters, weight.dtype)
     starts, sizes = np.empty(pieces, np.int64), np.empty(pieces, grad.dtype)
