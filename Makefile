@@ -19,8 +19,10 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks.train
+	$(BIN)/python -m benchmarks.align
+	$(BIN)/python -m benchmarks.extract
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import tempfile
+import operator
+import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from fedrel.alignment.kb import KB
+from fedrel.alignment.kb import load as load_kb
 from fedrel.alignment.mentions import Spot, Spotter, ordered_pairs
 from fedrel.bags import Ints
 from fedrel.corpus import Document
+from fedrel.corpus.checks import check_span
 from fedrel.corpus.tokens import tokenize
 from fedrel.encoding.packed import pack
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Floats
-from fedrel.facts import Fact, Support
+from fedrel.facts import Fact, Support, arrow
 from fedrel.saved import SavedModel, load_model
-from fedrel.sightings import Sightings
+from fedrel.sightings import Chunk, Sightings, Span
 
 SHOWN = 5  # sentences kept with a fact
-_AT_ONCE = 4_096  # sentences scored together
+_AT_ONCE = 1_024  # sightings scored together
+_MOST = 4_096  # sentences of a pair that are scored: more would say little more, and the memory is not endless
 _LONGEST = 400  # tokens of a sentence; what is longer is no sentence, and would slow everything down
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """What one sentence says of two places in it."""
 
@@ -39,17 +45,18 @@ class Prediction:
     confidences: dict[str, float]  # of all relations, the best first
 
     def __str__(self) -> str:
-        return f"{self.head} —{self.relation}→ {self.tail}  {self.confidence:.2f}"
+        return f"{arrow(self.head, self.relation, self.tail)}  {self.confidence:.2f}"
+
+    def __repr__(self) -> str:
+        return f"Prediction({self})"
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """S sightings of P pairs."""
+    """S sightings of B pairs."""
 
-    pairs: Ints  # (P,)
-    starts: Ints  # (P+1,) where the sightings of each begin
-    rows: Ints  # (S,) the sightings
-    confidence: Floats  # (P, R)
+    chunk: Chunk
+    confidence: Floats  # (B, R)
     alone: Floats  # (S, R) the score of each sentence by itself
 
 
@@ -67,21 +74,24 @@ class RelationExtractor:
         settings = self.saved.extractor
         return f"RelationExtractor({settings.kind}, {len(self.relations) - 1} relations, {len(self._numbers):,} words)"
 
-    def predict(self, text: str, *, head: tuple[int, int], tail: tuple[int, int]) -> Prediction:
+    def predict(self, text: str, *, head: Span, tail: Span) -> Prediction:
         """The relation of text[head[0]:head[1]] to text[tail[0]:tail[1]], as this sentence has it. The best relation is
         given even where "no relation" (NA) would be likelier: look at the confidence.
         """
-        for name, (start, end) in (("head", head), ("tail", tail)):
-            if not 0 <= start < end <= len(text):
-                raise UserError(f"{name} {start}..{end} lies outside the {len(text)} characters of the text")
-        with tempfile.TemporaryDirectory() as folder:
-            sightings = Sightings(Path(folder))
-            sentence = sightings.add_sentence("", 0, text)
-            whole = self._add(sightings, sentence, text, [(Spot(*head, ("h",), ()), Spot(*tail, ("t",), ()))])
-            if not whole:
-                raise UserError("head or tail touches no word of the text")
-            sightings.close()
-            confidence = next(self._scored(sightings, np.zeros(1, np.int64))).confidence
+        head, tail = _checked(text, head, "head"), _checked(text, tail, "tail")
+        if head[0] < tail[1] and tail[0] < head[1]:
+            raise UserError(f"head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must stand apart")
+        words = _Words.of(text)
+        if len(words) > _LONGEST:
+            raise UserError(
+                f"the text has {len(words):,} words and marks; predict reads one sentence of at most {_LONGEST}: "
+                "cut out the one around head and tail, or use extract"
+            )
+        with Sightings() as seen:
+            seen.add_sentence("", 0, text, self._look_up(words))
+            seen.add(0, 1, (*words.touched(*head), *words.touched(*tail)), (*head, *tail))
+            seen.close()
+            confidence = next(self._scored(seen, np.zeros(1, np.int64))).confidence
         order = np.argsort(-confidence[0, 1:], kind="stable") + 1
         ranked = {self.relations[number]: float(confidence[0, number]) for number in order}
         best = self.relations[order[0]]
@@ -89,9 +99,9 @@ class RelationExtractor:
 
     def extract(
         self,
-        texts: Iterable[str | Document],
+        texts: str | Document | Iterable[str | Document],
         *,
-        kb: KB | None = None,
+        kb: KB | str | Path | None = None,
         min_confidence: float = 0.5,
         new_only: bool = False,
         ambiguous: bool = False,
@@ -99,99 +109,157 @@ class RelationExtractor:
         language: str = "en",
     ) -> Iterator[Fact]:
         """Facts in the texts, the sentences of a pair taken together. Entities are those that a Document marks; in
-        plain text, the names of the knowledge base. A fact of which it is not clear whom a name means is left out,
-        unless `ambiguous`.
+        plain text, the names of the knowledge base (as loaded, or its path). A fact of which it is not clear whom a
+        name means is left out, unless `ambiguous`. `tick` is called after each sentence that is read, and after each
+        lot that is scored.
         """
+        if not 0 <= min_confidence <= 1:
+            raise UserError(f"min_confidence is a share from 0 to 1, not {min_confidence}")
+        if new_only and kb is None:
+            raise UserError("new_only needs a knowledge base, to know what is known")
+        base = kb if isinstance(kb, KB) or kb is None else load_kb(Path(kb))
+        several = [texts] if isinstance(texts, str | Document) else texts
+        return self._extract(several, base, min_confidence, new_only, ambiguous, tick, language)
+
+    def _extract(
+        self,
+        texts: Iterable[str | Document],
+        kb: KB | None,
+        min_confidence: float,
+        new_only: bool,
+        ambiguous: bool,
+        tick: Callable[[Spotter], None],
+        language: str,
+    ) -> Iterator[Fact]:
         spotter = Spotter(kb, language)
-        with tempfile.TemporaryDirectory(prefix="fedrel-") as folder:
-            sightings = Sightings(Path(folder))
-            numbers: dict[str, tuple[int, ...]] = {}  # in the knowledge base, by what stands for the entity in a pair
+        counts, entities = spotter.counts, _Entities()
+        with Sightings() as seen:
             for sentence in spotter.sentences(_documents(texts)):
-                pairs = [pair for pair in ordered_pairs(sentence.spots) if _possible(kb, *pair)]
-                if pairs:
-                    numbers |= {spot.key: spot.numbers for spot in sentence.spots}
-                    number = sightings.add_sentence(sentence.document, sentence.start, sentence.text)
-                    if not self._add(sightings, number, sentence.text, pairs):
-                        spotter.counts["sentences too long"] += 1
+                if len(sentence.spots) > 1:
+                    words = _Words.of(sentence.text)
+                    if len(words) > _LONGEST:  # before its pairs: a table without full stops has millions
+                        counts["sentences too long"] += 1
+                    elif pairs := [pair for pair in ordered_pairs(sentence.spots) if _possible(kb, *pair)]:
+                        seen.add_sentence(sentence.document, sentence.start, sentence.text, self._look_up(words))
+                        for head, tail in pairs:
+                            spans = (*words.touched(head.start, head.end), *words.touched(tail.start, tail.end))
+                            places = (head.start, head.end, tail.start, tail.end)
+                            seen.add(entities.number(head), entities.number(tail), spans, places)
                 tick(spotter)
-            sightings.close()
-            known = _Known(kb, numbers)
-            meaning = known.meanings(list(sightings.pairs))
-            for fact in self._facts(sightings, meaning, known, min_confidence, new_only):
-                if ambiguous or known.is_clear(fact):
-                    yield fact
-                else:
-                    spotter.counts["ambiguous facts"] += 1
+            seen.close()
+            known = _Known(kb, entities.listed)
+            counts["pairs"], counts["sightings"] = len(seen.pairs), len(seen)
+            for scored in self._scored(seen, known.meanings(seen.pairs)):
+                counts["scored"] += int(scored.chunk.seen.sum())
+                tick(spotter)
+                for bag, relation in np.argwhere(scored.confidence[:, 1:] >= min_confidence).tolist():
+                    one, other = seen.pairs[scored.chunk.pairs[bag]].tolist()
+                    name = self.relations[relation + 1]
+                    if (new_only and known.has(one, name, other)) or not known.allows(one, name, other):
+                        continue
+                    if ambiguous or known.is_clear(one, other):
+                        yield self._fact(seen, scored, known, bag, relation + 1)
+                    else:
+                        counts["ambiguous facts"] += 1
 
-    def _add(self, sightings: Sightings, sentence: int, text: str, pairs: list[tuple[Spot, Spot]]) -> bool:
-        tokens, begins, ends = tokenize(text)
-        if len(tokens) > _LONGEST:
-            return False
+    def _look_up(self, words: _Words) -> list[int]:
         known = self._numbers
-        numbers = [known.get(token.lower(), 1) for token in tokens]
-        for head, tail in pairs:
-            spans = (*_touched(head, begins, ends), *_touched(tail, begins, ends))
-            if spans[0] >= spans[1] or spans[2] >= spans[3]:
-                return False
-            sightings.add(sentence, numbers, spans, (head.start, head.end, tail.start, tail.end), (head.key, tail.key))
-        return True
+        return [known.get(token.lower(), 1) for token in words.tokens]
 
-    def _scored(self, sightings: Sightings, meaning: Ints) -> Iterator[_Scored]:
+    def _scored(self, seen: Sightings, meaning: Ints) -> Iterator[_Scored]:
         """Chunk by chunk, all sentences of a pair in one."""
         settings, model = self.saved.extractor, self.saved.model
-        for split, starts, pairs, rows in sightings.chunks(_AT_ONCE, meaning):
-            places = np.arange(len(rows))
-            shard = pack(split, places, starts, self._identity, reach=settings.reach, gap=settings.window // 2)
+        for it in seen.chunks(_AT_ONCE, _MOST, meaning):
+            places = np.arange(len(it.rows))
+            shard = pack(it.split, places, it.starts, self._identity, reach=settings.reach, gap=settings.window // 2)
             model.load(self.saved.weights, shard)
             scores, alone = model.score_sentences(shard.bags_of(torch.arange(shard.bags)))
-            yield _Scored(pairs, starts, rows, self.calibration.confidence(scores.numpy()), alone.numpy())
+            yield _Scored(it, self.calibration.confidence(scores.numpy()), alone.numpy())
 
-    def _facts(
-        self, sightings: Sightings, meaning: Ints, knowledge: _Known, least: float, new_only: bool
-    ) -> Iterator[Fact]:
-        names, documents = list(sightings.pairs), list(sightings.documents)
-        for chunk in self._scored(sightings, meaning):
-            bags, relations = np.nonzero(chunk.confidence[:, 1:] >= least)
-            for bag, relation in zip(bags.tolist(), (relations + 1).tolist(), strict=True):
-                head, tail = names[chunk.pairs[bag]]
-                name = self.relations[relation]
-                known = knowledge.has(head, name, tail)
-                if (new_only and known) or not knowledge.allows(head, name, tail):
-                    continue
-                inside = np.arange(chunk.starts[bag], chunk.starts[bag + 1])
-                best = inside[np.argsort(-chunk.alone[inside, relation], kind="stable")[:SHOWN]]
-                support = []
-                for place in best.tolist():
-                    document, start, text, h, t = sightings.place(int(chunk.rows[place]))
-                    support.append(Support(documents[document], start, text, h, t, float(chunk.alone[place, relation])))
-                first = support[0]
-                yield Fact(
-                    head=head,
-                    head_name=first.text[slice(*first.head)],
-                    relation=name,
-                    tail=tail,
-                    tail_name=first.text[slice(*first.tail)],
-                    confidence=float(chunk.confidence[bag, relation]),
-                    known=known,
-                    sentences=len(inside),
-                    support=tuple(support),
-                )
+    def _fact(self, seen: Sightings, scored: _Scored, known: _Known, bag: int, relation: int) -> Fact:
+        chunk, name = scored.chunk, self.relations[relation]
+        head, tail = seen.pairs[chunk.pairs[bag]].tolist()
+        inside = np.arange(chunk.starts[bag], chunk.starts[bag + 1])
+        best = inside[np.argsort(-scored.alone[inside, relation], kind="stable")[:SHOWN]]
+        support = tuple(
+            Support(**seen.place(int(chunk.rows[row])), score=float(scored.alone[row, relation]))
+            for row in best.tolist()
+        )
+        first = support[0]
+        return Fact(
+            head=known.entities[head][0],
+            head_name=first.text[slice(*first.head)],
+            relation=name,
+            tail=known.entities[tail][0],
+            tail_name=first.text[slice(*first.tail)],
+            confidence=float(scored.confidence[bag, relation]),
+            known=known.has(head, name, tail),
+            sentences=int(chunk.seen[bag]),
+            support=support,
+        )
 
 
 def load(folder: str | Path) -> RelationExtractor:
     """The model of a run: its folder, or the folder `model` in it."""
-    path = Path(folder)
-    return RelationExtractor(load_model(path / "model" if (path / "model").is_dir() else path))
+    saved = load_model(Path(folder))
+    if saved.note:
+        warnings.warn(saved.note, stacklevel=3)  # to whoever calls fedrel.load
+    return RelationExtractor(saved)
 
 
 def _documents(texts: Iterable[str | Document]) -> Iterator[Document]:
     for number, text in enumerate(texts, 1):
-        yield text if isinstance(text, Document) else Document(f"text {number}", text)
+        if isinstance(text, Document):
+            for mark in text.annotations or ():
+                check_span(text.text, mark.start, mark.end, f"{text.where or text.id}: {mark.key}")
+            yield text
+        elif isinstance(text, str):
+            yield Document(f"text {number}", text)
+        else:
+            raise UserError(f"text {number} is a {type(text).__name__}; extract reads strings and Documents")
 
 
-def _touched(spot: Spot, begins: list[int], ends: list[int]) -> tuple[int, int]:
-    """The tokens that the spot touches; none where the first is not before the last."""
-    return bisect_right(ends, spot.start), bisect_left(begins, spot.end)
+def _checked(text: str, span: Span, name: str) -> Span:
+    try:
+        start, end = map(operator.index, span)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} must be two places in the text, (start, end), not {span!r}") from None
+    check_span(text, start, end, name)
+    return start, end
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The tokens of a sentence, and where each begins and ends."""
+
+    tokens: list[str]
+    begins: list[int]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, text: str) -> _Words:
+        return cls(*tokenize(text))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def touched(self, start: int, end: int) -> Span:
+        """The tokens that these characters touch; at least one, since all but white space is in one."""
+        return bisect_right(self.ends, start), bisect_left(self.begins, end)
+
+
+class _Entities:
+    """Those that were seen: what stands for each, and the numbers that it may have in the knowledge base."""
+
+    def __init__(self) -> None:
+        self.listed: list[tuple[str, tuple[int, ...]]] = []
+        self._places: dict[tuple[str, ...], int] = {}
+
+    def number(self, spot: Spot) -> int:
+        place = self._places.setdefault(spot.ids, len(self.listed))
+        if place == len(self.listed):
+            self.listed.append((spot.key, spot.numbers))
+        return place
 
 
 def _possible(kb: KB | None, head: Spot, tail: Spot) -> bool:
@@ -202,42 +270,52 @@ def _possible(kb: KB | None, head: Spot, tail: Spot) -> bool:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the knowledge base says of a pair, by what stands for its entities."""
+    """What the knowledge base says of the entities that were seen, which go by their numbers in the sightings."""
 
     kb: KB | None
-    numbers: dict[str, tuple[int, ...]]
+    entities: list[tuple[str, tuple[int, ...]]]
 
-    def has(self, head: str, relation: str, tail: str) -> bool | None:
+    def has(self, head: int, relation: str, tail: int) -> bool | None:
         if self.kb is None:
             return None
-        found = (number for pair in self._pairs(head, tail) for number in self.kb.relations_between(*pair))
-        return any(self.kb.relations[number] == relation for number in found)
+        number, pairs = self._relations.get(relation), list(self._candidates(head, tail))
+        if number in self.kb.symmetric:
+            pairs += self._candidates(tail, head)
+        return any(number in self.kb.relations_between(*pair) for pair in pairs)
 
-    def allows(self, head: str, relation: str, tail: str) -> bool:
+    def allows(self, head: int, relation: str, tail: int) -> bool:
         """Whether the types of head and tail fit the relation, where the knowledge base knows all three."""
-        if self.kb is None or relation not in self.kb.relations:
+        if self.kb is None or relation not in self._relations:
             return True
-        number, pairs = self.kb.relations.index(relation), self._pairs(head, tail)
+        number, pairs = self._relations[relation], list(self._candidates(head, tail))
         return not pairs or any(self.kb.allows(number, *pair) for pair in pairs)
 
-    def meanings(self, pairs: list[tuple[str, str]]) -> Ints:
+    @cached_property
+    def _relations(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.kb.relations)} if self.kb is not None else {}
+
+    def meanings(self, pairs: Ints) -> Ints:
         """For every pair, by its place, the place of the one it stands for: where a name is shared by several
-        entities, the pair that is named without doubt elsewhere, if it is a single one.
+        entities, the pair that is named without doubt elsewhere, if it is a single one. `pairs` (P, 2), in order.
         """
-        place = {pair: number for number, pair in enumerate(pairs)}
+        clear = {numbers[0]: at for at, (_, numbers) in enumerate(self.entities) if len(numbers) == 1}
+        several = np.array([len(numbers) > 1 for _, numbers in self.entities], dtype=bool)
+        keys = pairs[:, 0] << 32 | pairs[:, 1]
         meaning = np.arange(len(pairs), dtype=np.int64)
-        for number, (head, tail) in enumerate(pairs):
-            if self.kb is None or max(len(self.numbers[head]), len(self.numbers[tail])) < 2:
-                continue
-            ids = self.kb.ids
-            could_be = [(ids[h], ids[t]) for h, t in self._pairs(head, tail)]
-            elsewhere = [place[pair] for pair in could_be if pair in place]
+        for place in np.flatnonzero(several[pairs].any(axis=1)).tolist():
+            heads, tails = ([clear[n] for n in self._numbers(at) if n in clear] for at in pairs[place].tolist())
+            could_be = np.array([head << 32 | tail for head, tail in product(heads, tails)], dtype=np.int64)
+            at = keys.searchsorted(could_be).clip(max=len(keys) - 1)
+            elsewhere = at[keys[at] == could_be]
             if len(elsewhere) == 1:
-                meaning[number] = elsewhere[0]
+                meaning[place] = elsewhere[0]
         return meaning
 
-    def is_clear(self, fact: Fact) -> bool:
-        return max(len(self.numbers[fact.head]), len(self.numbers[fact.tail])) < 2
+    def is_clear(self, head: int, tail: int) -> bool:
+        return max(len(self._numbers(head)), len(self._numbers(tail))) < 2
 
-    def _pairs(self, head: str, tail: str) -> list[tuple[int, int]]:
-        return [(h, t) for h in self.numbers[head] for t in self.numbers[tail]]
+    def _numbers(self, entity: int) -> tuple[int, ...]:
+        return self.entities[entity][1]
+
+    def _candidates(self, head: int, tail: int) -> Iterator[tuple[int, int]]:
+        return product(self._numbers(head), self._numbers(tail))

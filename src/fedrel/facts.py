@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from urllib.parse import quote
 
 
@@ -27,7 +28,7 @@ class Support:
         return f"{self.score:.2f}  {self.text}  ({self.document}, {self.start})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fact:
     """What a text says, as far as the model can tell."""
 
@@ -43,16 +44,38 @@ class Fact:
 
     def __str__(self) -> str:
         new = "" if self.known is None or self.known else "  new"
-        return f"{self.head_name} —{self.relation}→ {self.tail_name}  {self.confidence:.2f}{new}"
+        return f"{arrow(self.head_name, self.relation, self.tail_name)}  {self.confidence:.2f}{new}"
+
+    def __repr__(self) -> str:
+        """Short: a notebook shows a list of facts by these."""
+        sentences = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
+        return f"Fact({self}  {sentences})"
+
+
+def arrow(head: str, relation: str, tail: str) -> str:
+    return f"{head} —{relation}→ {tail}"
 
 
 def to_json(fact: Fact) -> str:
-    row = asdict(fact)
-    for name in ("head", "tail"):
-        row[name] = {"id": row[name], "name": row.pop(f"{name}_name")}
-    row["confidence"] = round(fact.confidence, 4)
-    for sentence in row["support"]:
-        sentence["score"] = round(sentence["score"], 4)
+    row = {
+        "head": {"id": fact.head, "name": fact.head_name},
+        "relation": fact.relation,
+        "tail": {"id": fact.tail, "name": fact.tail_name},
+        "confidence": round(fact.confidence, 4),
+        "known": fact.known,
+        "sentences": fact.sentences,
+        "support": [
+            {
+                "document": it.document,
+                "start": it.start,
+                "text": it.text,
+                "head": it.head,
+                "tail": it.tail,
+                "score": round(it.score, 4),
+            }
+            for it in fact.support
+        ],
+    }
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
@@ -118,15 +141,22 @@ def _triple(fact: Fact) -> str:
     return f"{_iri(fact.head, 'entity')} {_iri(fact.relation, 'relation')} {_iri(fact.tail, 'entity')} ."
 
 
+_IRI = re.compile(r"""(?:[A-Za-z][A-Za-z0-9+.-]*://|urn:)[^\x00-\x20<>"{}|\\^`\ud800-\udfff]*""")
+
+
 def _iri(name: str, kind: str) -> str:
     """An id that is an IRI stays one; any other becomes one of our own."""
-    if "://" in name and not any(character in ' <>"{}|\\^`' or character < " " for character in name):
+    if _IRI.fullmatch(name):
         return f"<{name}>"
-    return f"<urn:fedrel:{kind}:{quote(name, safe='')}>"
+    return f"<urn:fedrel:{kind}:{quote(name, safe='', errors='surrogatepass')}>"
+
+
+def json_lines(facts: Iterable[Fact]) -> Iterator[str]:
+    return map(to_json, facts)
 
 
 WRITERS: dict[str, Callable[[Iterable[Fact]], Iterator[str]]] = {
-    ".jsonl": lambda facts: (to_json(fact) for fact in facts),
+    ".jsonl": json_lines,
     ".csv": csv_lines,
     ".nt": ntriples_lines,
 }

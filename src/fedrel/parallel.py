@@ -6,9 +6,14 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
+from threading import Thread
 from typing import Any, TypeVar
+
+from fedrel.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -16,35 +21,69 @@ Result = TypeVar("Result")
 _WAITING = 3  # pieces of work per process that may be under way: the rest is not read yet
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Generator[Result, None, None]:
     """work(item) of every item. `work` may hold a lot (a knowledge base): processes inherit it, nothing is sent."""
-    if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        yield from map(work, items)
+    rest = iter(items)
+    first = list(islice(rest, max(workers, 1)))
+    every = chain(first, rest)
+    if len(first) < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from map(work, every)
         return
-    _inherited.append(work)
-    pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("fork"), initializer=signal.signal, initargs=_DEAF
-    )
+    context = multiprocessing.get_context("fork")
+    stopped = context.RawValue("b")  # without a lock, which a process that is killed might hold
+    pool = ProcessPoolExecutor(len(first), context, initializer=_begin, initargs=(work, stopped))
     under_way: deque[Future[Any]] = deque()
     try:
-        for item in items:
+        under_way.append(_submit_deaf(pool, next(every)))
+        for item in every:
             under_way.append(pool.submit(_call, item))
             if len(under_way) >= _WAITING * workers:
                 yield under_way.popleft().result()
         while under_way:
             yield under_way.popleft().result()
+    except BrokenProcessPool:
+        raise UserError(
+            "one of the processes was ended from outside, perhaps for want of memory; try again with fewer --workers"
+        ) from None
     finally:
+        stopped.value = True
         pool.shutdown(wait=True, cancel_futures=True)
-        _inherited.pop()
 
 
 def cores() -> int:
-    return os.cpu_count() or 1
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_inherited: list[Callable[[Any], Any]] = []
-_DEAF = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the first one tells the others when to stop
+def _submit_deaf(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
+    """With the first item the processes begin, deaf to Ctrl-C for good: that goes to all processes, but it is for this
+    one to tell the others when to stop.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(_call, item)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_work: Callable[[Any], Any]
+_stopped: Any
+
+
+def _begin(work: Callable[[Any], Any], stopped: Any) -> None:
+    global _work, _stopped
+    _work, _stopped = work, stopped
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed tells nobody; its processes would wait for work forever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _call(item: Any) -> Any:
-    return _inherited[-1](item)
+    """What a process has been handed already cannot be taken back; nobody waits for its result."""
+    return None if _stopped.value else _work(item)

@@ -34,6 +34,12 @@ class SavedModel:
     calibration: Calibration
     version: str  # of the fedrel that saved it
 
+    @property
+    def note(self) -> str:
+        """What a person should know before using it, if anything."""
+        here = installed_version()
+        return "" if self.version == here else f"the model was saved by fedrel {self.version}; this is {here}"
+
 
 def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibration) -> None:
     """Frozen word vectors are stored too, so that the folder is all one needs."""
@@ -54,19 +60,26 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
 
 
 def load_model(folder: Path) -> SavedModel:
+    """The model of a run: its folder, or the folder `model` in it."""
+    if (folder / "model").is_dir():
+        folder = folder / "model"
+    elif (folder / "experiment.toml").is_file():
+        raise UserError(f"{folder}: no model yet; go on with: fedrel run --resume {folder}")
     path = folder / _CONFIG
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         version, format_ = described["version"], described["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"{folder}: no model in this folder ({_reason(error)})") from None
+        seal, expected = described.pop("seal", None), _seal(described)
+    except OSError as error:
+        raise UserError(f"{folder}: no model in this folder ({_CONFIG}: {error.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise UserError(f"{path}: damaged, or not the description of a model; copy the model again") from None
     if format_ != FORMAT:
         raise UserError(
             f"{folder}: this model was saved by fedrel {version} in format {format_}; fedrel {installed_version()} "
             f"reads format {FORMAT}: train it again, or install that version"
         )
-    seal = described.pop("seal", None)
-    if seal != _seal(described):
+    if seal != expected:
         raise UserError(f"{path}: this file was changed after the model was saved; take the model from its run again")
     for name, digest in described["sha256"].items():
         if _digest(folder / name) != digest:
@@ -93,9 +106,3 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}; the model is not whole") from None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"{_CONFIG}: {error.strerror}"
-    return f"{_CONFIG} lacks {error}" if isinstance(error, KeyError) else f"{_CONFIG} is no description of one"

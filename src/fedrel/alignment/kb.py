@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +76,20 @@ class KB:
     def compatible(self, head: int, tail: int) -> bool:
         """Whether any relation can hold between entities of these types."""
         return (self._type_of[head], self._type_of[tail]) in self._compatible
+
+    @cached_property
+    def symmetric(self) -> frozenset[int]:
+        """The relations of which at least half of the triples also hold the other way round."""
+        order = np.argsort(self._relation_of, kind="stable")
+        bounds = np.searchsorted(self._relation_of[order], np.arange(len(self.relations) + 1))
+        found = set()
+        for relation, (begin, end) in enumerate(pairwise(bounds.tolist())):
+            pairs = self._pairs[order[begin:end]]
+            back = pairs << 32 | pairs >> 32
+            both_ways = np.intersect1d(pairs, back, assume_unique=True)
+            if 0 < len(pairs) <= 2 * len(both_ways):
+                found.add(relation)
+        return frozenset(found)
 
 
 def load(path: Path) -> KB:

@@ -7,15 +7,27 @@ of the two comes first.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from json.encoder import encode_basestring as quoted
+from typing import NamedTuple
 
 from fedrel.alignment.kb import KB
-from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, ordered_pairs
-from fedrel.corpus import NA, SPLITS, Document
+from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, pairs
+from fedrel.corpus import NA, SHOWN, SPLITS, Document, Skipped
+from fedrel.errors import UserError
+
+# Pairs without a relation that become no line, and why.
+RATE = "pairs without a relation, for --na-rate"
+CAP = "pairs without a relation, for --na-per-sentence"
+TYPES = "pairs of entities whose types no relation joins"
+TURNED = "pairs with a relation that is listed the other way round and holds both ways"
+UNLINKED = "pairs with an entity that is not in the knowledge base"
+LEFT_OUT = (RATE, CAP, TYPES, TURNED, UNLINKED)
+
+_Fact = tuple[int, int, int]  # head, relation, tail by their numbers
 
 
 @dataclass(frozen=True)
@@ -28,9 +40,22 @@ class Rules:
     test: float = 0.1
     seed: int = 1
 
+    def __post_init__(self) -> None:
+        for name in ("na_rate", "dev", "test"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)} is no share from 0 to 1")
+        if self.dev + self.test >= 1:
+            raise UserError(f"--dev {self.dev} and --test {self.test} leave nothing to train on")
+        if self.na_per_sentence < 0:
+            raise UserError(f"--na-per-sentence {self.na_per_sentence} is less than none")
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
+    @property
+    def splits(self) -> list[str]:
+        """Those that get anything."""
+        return [split for split in SPLITS if split == "train" or getattr(self, split)]
+
+
+class Labelled(NamedTuple):
     """One sentence with one pair and its label."""
 
     sentence: SpottedSentence
@@ -47,12 +72,15 @@ class Labelled:
 
     def line(self) -> str:
         """OpenNRE's JSON, with the places of both entities in characters, and where the sentence comes from."""
-        text = self.sentence.text
-        row: dict[str, object] = {"text": text}
-        for side, id_, spot in (("h", self.head_id, self.head), ("t", self.tail_id, self.tail)):
-            row[side] = {"id": id_, "name": text[spot.start : spot.end], "pos": [spot.start, spot.end]}
-        row |= {"relation": self.relation, "source": self.sentence.document, "start": self.sentence.start}
-        return json.dumps(row, ensure_ascii=False) + "\n"
+        document, start, text, _ = self.sentence
+        h, t = (
+            f'{{"id": {quoted(id_)}, "name": {quoted(text[spot.start : spot.end])}, "pos": [{spot.start}, {spot.end}]}}'
+            for id_, spot in ((self.head_id, self.head), (self.tail_id, self.tail))
+        )
+        return (  # put together by hand, for there are many: the general way takes twice as long
+            f'{{"text": {quoted(text)}, "h": {h}, "t": {t}, "relation": {quoted(self.relation)}, '
+            f'"source": {quoted(document)}, "start": {start}}}\n'
+        )
 
 
 @dataclass
@@ -64,48 +92,81 @@ class Batch:
     sentences_of: Counter[str] = field(default_factory=Counter)  # by relation
     facts: set[tuple[str, str, str]] = field(default_factory=set)
     pairs: set[str] = field(default_factory=set)
+    skipped: Skipped = field(default_factory=Skipped)
+
+    def count(self, other: Batch) -> None:
+        """Adds up all but the lines, which are too many to keep."""
+        self.counts += other.counts
+        self.sentences_of += other.sentences_of
+        self.facts |= other.facts
+        self.pairs |= other.pairs
+        self.skipped.reasons += other.skipped.reasons
+        self.skipped.examples = [*self.skipped.examples, *other.skipped.examples][:SHOWN]
 
 
 class Labeller:
     def __init__(self, kb: KB, rules: Rules, language: str = "en") -> None:
-        self.kb, self.rules, self.language = kb, rules, language
+        self.kb, self.rules = kb, rules
         self.spotter = Spotter(kb, language)
+        self._symmetric = kb.symmetric
 
     def label(self, documents: Iterable[Document]) -> Batch:
         batch = Batch()
-        self.spotter.counts = batch.counts
+        self.spotter.counts, self.spotter.skipped = batch.counts, batch.skipped
         for sentence in self.spotter.sentences(documents):
-            any_pair = False
-            for it in self._labels(sentence, batch.counts):
-                any_pair = True
-                batch.lines[split_of(it.pair, self.rules)].append(it.line())
-                batch.counts["lines"] += 1
+            labelled = self._labels(sentence, batch.counts)
+            batch.counts["sentences with a pair"] += bool(labelled)
+            for it in labelled:
+                pair = it.pair
+                batch.lines[split_of(pair, self.rules)].append(it.line())
                 batch.sentences_of[it.relation] += 1
-                batch.pairs.add(it.pair)
+                batch.pairs.add(pair)
                 if it.relation != NA:
                     batch.facts.add((it.head_id, it.relation, it.tail_id))
-            batch.counts["sentences with a pair"] += any_pair
         return batch
 
-    def _labels(self, sentence: SpottedSentence, counts: Counter[str]) -> Iterator[Labelled]:
+    def _labels(self, sentence: SpottedSentence, counts: Counter[str]) -> list[Labelled]:
+        ids, relations = self.kb.ids, self.kb.relations
+        related: dict[_Fact, Labelled] = {}
         unrelated = []
-        for head, tail in ordered_pairs(sentence.spots):
-            known = [
-                Labelled(sentence, head, self.kb.ids[h], tail, self.kb.ids[t], self.kb.relations[relation])
-                for h in head.numbers
-                for t in tail.numbers
-                for relation in self.kb.relations_between(h, t)
-            ]
-            yield from known
-            if not known and any(self.kb.compatible(h, t) for h in head.numbers for t in tail.numbers):
-                unrelated.append(Labelled(sentence, head, head.key, tail, tail.key, NA))
-        kept = [it for it in unrelated if _share(f"{it.pair}\tNA", self.rules.seed) < self.rules.na_rate]
-        counts["NA pairs left out by the rate"] += len(unrelated) - len(kept)
+        for one, other in pairs(sentence.spots):
+            forth, back = self._facts(one, other), self._facts(other, one)
+            for head, tail, facts, turned in ((one, other, forth, back), (other, one, back, forth)):
+                for fact in facts:
+                    # Once, also where an ambiguous name stands beside one that is clear.
+                    h, relation, t = fact
+                    related.setdefault(fact, Labelled(sentence, head, ids[h], tail, ids[t], relations[relation]))
+                if not facts:
+                    why_not = self._why_not_na(head, tail, turned)
+                    if why_not:
+                        counts[why_not] += 1
+                    else:
+                        unrelated.append(Labelled(sentence, head, head.key, tail, tail.key, NA))
+        return [*related.values(), *self._thinned_out(unrelated, counts)]
+
+    def _facts(self, head: Spot, tail: Spot) -> list[_Fact]:
+        between = self.kb.relations_between
+        return [(h, relation, t) for h in head.numbers for t in tail.numbers for relation in between(h, t)]
+
+    def _why_not_na(self, head: Spot, tail: Spot, turned: list[_Fact]) -> str:
+        if turned and any(relation in self._symmetric for _, relation, _ in turned):
+            return TURNED
+        if not (head.numbers and tail.numbers):
+            return UNLINKED
+        compatible = self.kb.compatible
+        return "" if any(compatible(h, t) for h in head.numbers for t in tail.numbers) else TYPES
+
+    def _thinned_out(self, unrelated: list[Labelled], counts: Counter[str]) -> list[Labelled]:
+        rate, most, seed = self.rules.na_rate, self.rules.na_per_sentence, self.rules.seed
+        kept = unrelated if rate == 1 else [it for it in unrelated if _share(f"{it.pair}\tNA", seed) < rate]
+        counts[RATE] += len(unrelated) - len(kept)
+        if len(kept) <= most:
+            return kept
+        counts[CAP] += len(kept) - most
         # Which ones the cap leaves does not depend on their order in the sentence.
-        lot = sorted(kept, key=lambda it: _share(f"{sentence.text}\t{it.head_id}\t{it.tail_id}", self.rules.seed))
-        chosen = {id(it) for it in lot[: self.rules.na_per_sentence]}
-        counts["NA pairs left out by the cap"] += len(kept) - len(chosen)
-        yield from (it for it in kept if id(it) in chosen)
+        lots = [_share(f"{it.sentence.text}\t{it.head_id}\t{it.tail_id}", seed) for it in kept]
+        chosen = sorted(range(len(kept)), key=lots.__getitem__)[:most]
+        return [kept[place] for place in sorted(chosen)]
 
 
 def split_of(pair: str, rules: Rules) -> str:
@@ -116,5 +177,7 @@ def split_of(pair: str, rules: Rules) -> str:
 
 
 def _share(text: str, seed: int) -> float:
-    """A number from 0 to 1 that depends on the text alone, on every machine."""
-    return zlib.crc32(f"{seed}\t{text}".encode()) / 2**32
+    """A number from 0 to 1 that depends on the text alone, on every machine; one of another seed tells nothing of it.
+    (A checksum would not do: those of two seeds differ by the same bits for all texts of a length.)
+    """
+    return int.from_bytes(blake2b(f"{seed}\t{text}".encode(), digest_size=8).digest()) / 2**64

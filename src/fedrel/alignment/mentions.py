@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
 
 from fedrel.alignment.gazetteer import Gazetteer, Match
 from fedrel.alignment.kb import KB
-from fedrel.corpus import Document
+from fedrel.alignment.problems import quoted
+from fedrel.corpus import Document, Skipped
 from fedrel.corpus.pairs import sentences_of
 from fedrel.errors import UserError
 
+MOST_SPOTS = 100  # of a sentence; what has more is a list, and every two of its entities would be a pair
+NOT_IN_KB = "the marked entity is not in the knowledge base, neither by id nor by name"
+TOO_MANY = f"the sentence has more than {MOST_SPOTS} entities"
 _TOGETHER = 200_000  # characters searched in one call: the search is fast, a call is not
+_REMEMBERED = 1 << 16  # entities looked up lately: those of a document come again
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """An entity in a sentence: text[start:end]. Several ids where the name is ambiguous."""
 
     start: int
@@ -27,11 +36,10 @@ class Spot:
     @property
     def key(self) -> str:
         """What stands for the entity in a pair."""
-        return "|".join(self.ids)
+        return self.ids[0] if len(self.ids) == 1 else "|".join(self.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class SpottedSentence:
+class SpottedSentence(NamedTuple):
     document: str
     start: int  # of the sentence in the document, in characters
     text: str
@@ -40,14 +48,19 @@ class SpottedSentence:
 
 @dataclass
 class Spotter:
-    """Finds the entities of documents, and counts what it saw."""
+    """Finds the entities of documents, and counts what it saw and what it left out."""
 
     kb: KB | None
     language: str = "en"
     counts: Counter[str] = field(default_factory=Counter)
+    skipped: Skipped = field(default_factory=Skipped)
 
     def __post_init__(self) -> None:
+        if not _LANGUAGE.fullmatch(self.language):
+            raise UserError(f'"{self.language}" is no code of a language; give two letters, such as en, de or fr')
         self._gazetteer = Gazetteer(self.kb.names()) if self.kb is not None else None
+        self._ids = lru_cache(_REMEMBERED)(self._look_up_ids)
+        self._numbers = lru_cache(_REMEMBERED)(self._look_up_numbers)
 
     def sentences(self, documents: Iterable[Document]) -> Iterator[SpottedSentence]:
         """Every sentence, in order, also those without an entity."""
@@ -65,19 +78,30 @@ class Spotter:
         spans = [sentences_of(document, self.language) for document in documents]
         found = self._search(documents, spans)
         for document, places in zip(documents, spans, strict=True):
+            marked = self._is_marked(document)
             self.counts["documents"] += 1
+            self.counts["marked documents"] += marked
             self.counts["characters"] += len(document.text)
-            spots = next(found) if document.annotations is None else self._marked(document, places)
+            spots = self._marked(document, places) if marked else next(found)
             self._settle(spots)
+            self.counts["mentions"] += sum(map(len, spots))
+            self.counts["ambiguous"] += sum(len(spot.ids) > 1 for inside in spots for spot in inside)
             for (start, end), inside in zip(places, spots, strict=True):
                 self.counts["sentences"] += 1
-                self.counts["mentions"] += len(inside)
-                self.counts["ambiguous"] += sum(len(spot.ids) > 1 for spot in inside)
+                if len(inside) > MOST_SPOTS:
+                    self.skipped(f"{document.where or document.id}, character {start}", TOO_MANY)
+                    inside = []
                 yield SpottedSentence(document.id, start, document.text[start:end], inside)
+
+    def _is_marked(self, document: Document) -> bool:
+        """An empty list of marks says little (brat needs a file for a text that is yet to be marked), so that names
+        are looked for there as well, if there are any to look for.
+        """
+        return bool(document.annotations) or (document.annotations is not None and self._gazetteer is None)
 
     def _search(self, documents: list[Document], spans: list[list[tuple[int, int]]]) -> Iterator[list[list[Spot]]]:
         """For every document that nobody marked, its names by sentence."""
-        plain = [number for number, document in enumerate(documents) if document.annotations is None]
+        plain = [number for number, document in enumerate(documents) if not self._is_marked(document)]
         if not plain:
             return
         if self._gazetteer is None:
@@ -91,8 +115,12 @@ class Spotter:
             yield [[self._spot(match) for match in next(matches)] for _ in spans[number]]
 
     def _spot(self, match: Match) -> Spot:
+        start, end, numbers = match
+        return Spot(start, end, self._ids(numbers), numbers)
+
+    def _look_up_ids(self, numbers: tuple[int, ...]) -> tuple[str, ...]:
         assert self.kb is not None
-        return Spot(match.start, match.end, tuple(self.kb.ids[number] for number in match.candidates), match.candidates)
+        return tuple(self.kb.ids[number] for number in numbers)
 
     def _marked(self, document: Document, spans: list[tuple[int, int]]) -> list[list[Spot]]:
         """The marked entities by sentence, tied to the knowledge base by their id, or else by their name."""
@@ -104,48 +132,54 @@ class Spotter:
             start = spans[place][0]
             name = document.text[mark.start : mark.end]
             numbers = self._numbers(mark.id, name)
-            ids = tuple(self.kb.ids[number] for number in numbers) if self.kb is not None else ()
-            by_itself = mark.id or " ".join(name.lower().split())
-            spots[place].append(Spot(mark.start - start, mark.end - start, ids or (by_itself,), numbers))
+            if not numbers and self.kb is not None:
+                self.skipped(f"{document.where or document.id}: {quoted(name)}{mark.id and f' ({mark.id})'}", NOT_IN_KB)
+            ids = self._ids(numbers) if numbers else (mark.id or " ".join(name.lower().split()),)
+            spots[place].append(Spot(mark.start - start, mark.end - start, ids, numbers))
         return spots
 
-    def _numbers(self, id_: str, name: str) -> tuple[int, ...]:
+    def _look_up_numbers(self, id_: str, name: str) -> tuple[int, ...]:
         if self.kb is None or self._gazetteer is None:
             return ()
         if id_ in self.kb.numbers:
             return (self.kb.numbers[id_],)
+        name = name.strip()
         whole = (match.candidates for match in self._gazetteer.find(name) if match.end - match.start == len(name))
         return next(whole, ())
 
     def _settle(self, sentences: list[list[Spot]]) -> None:
         """A name that several entities share means the one that its document names in full, if it does so of one."""
-        sure = {spot.ids[0] for spots in sentences for spot in spots if len(spot.ids) == 1}
+        sure = {spot.numbers[0] for spots in sentences for spot in spots if len(spot.numbers) == 1}
         for spots in sentences:
             for place, spot in enumerate(spots):
-                if len(spot.ids) > 1:
-                    named = [at for at, id_ in enumerate(spot.ids) if id_ in sure]
+                if len(spot.numbers) > 1:
+                    named = [at for at, number in enumerate(spot.numbers) if number in sure]
                     if len(named) == 1:
                         at = named[0]
                         self.counts["settled"] += 1
                         spots[place] = Spot(spot.start, spot.end, (spot.ids[at],), (spot.numbers[at],))
 
 
-def ordered_pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
-    """Every head and tail of different entities that do not overlap; where an entity is named several times, the two
-    mentions that stand closest.
+def pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
+    """Every two different entities that do not overlap, in the order in which they are first named; where one is
+    named several times, the two mentions that stand closest.
     """
-    by_key: defaultdict[str, list[Spot]] = defaultdict(list)
+    by_ids: defaultdict[tuple[str, ...], list[Spot]] = defaultdict(list)
     for spot in spots:
-        by_key[spot.key].append(spot)
-    pairs = []
-    for head, heads in by_key.items():
-        for tail, tails in by_key.items():
-            if head == tail or set(heads[0].ids) & set(tails[0].ids):
-                continue
-            apart = [(a, b) for a in heads for b in tails if a.end <= b.start or b.end <= a.start]
-            if apart:
-                pairs.append(min(apart, key=_distance))
-    return pairs
+        by_ids[spot.ids].append(spot)
+    found = []
+    for (ids, ones), (other_ids, others) in combinations(by_ids.items(), 2):
+        if len(ids) + len(other_ids) > 2 and not set(ids).isdisjoint(other_ids):
+            continue  # they may be one and the same
+        apart = [(a, b) for a in ones for b in others if a.end <= b.start or b.end <= a.start]
+        if apart:
+            found.append(apart[0] if len(apart) == 1 else min(apart, key=_distance))
+    return found
+
+
+def ordered_pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
+    """Head and tail: each pair in both directions."""
+    return [way for one, other in pairs(spots) for way in ((one, other), (other, one))]
 
 
 def _distance(pair: tuple[Spot, Spot]) -> int:

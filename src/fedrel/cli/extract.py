@@ -5,28 +5,34 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from array import array
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import IO, Annotated, Any
 
+import numpy as np
+import torch
 import typer
-from rich.markup import escape
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
-from fedrel.alignment.mentions import Spotter
+from fedrel.alignment.mentions import NOT_IN_KB, Spotter
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.label import load_kb
 from fedrel.cli.reading import reading_progress
+from fedrel.corpus import Skipped
 from fedrel.documents import Documents
 from fedrel.errors import UserError, suggest
-from fedrel.extraction import load
-from fedrel.facts import WRITERS, Fact, confidence_lines, from_json, to_json
+from fedrel.extraction import RelationExtractor
+from fedrel.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, to_json
 from fedrel.files import stream_whole
-from fedrel.version import installed_version
+from fedrel.saved import load_model
 
 _SHOWN = 10
+_COUNTS = ("documents", "sentences", "mentions", "ambiguous", "pairs")
 _LEFT_OUT = {
     "ambiguous facts": "facts of which it is not clear whom a name means (--ambiguous keeps them)",
     "sentences too long": "sentences too long to be sentences",
@@ -47,27 +53,27 @@ def extract(
 ) -> None:
     """Extract facts from text: each with a confidence, and the sentences that say so."""
     if out_.suffix not in WRITERS:
-        raise UserError(f"--out {out_}: facts are written as {', '.join(WRITERS)}{suggest(out_.suffix, WRITERS)}")
+        raise UserError(f'--out {out_}: "{out_.suffix}" is no form of facts{suggest(out_.suffix, WRITERS)}')
+    if out_.is_dir():
+        raise UserError(f"--out {out_}: this is a folder; name a file")
+    if out_.exists() and any(path is not None and path.exists() and out_.samefile(path) for path in (text, kb)):
+        raise UserError(f"--out {out_}: this is what is read; choose another name")
     if new_only and kb is None:
         raise UserError("--new-only needs --kb, to know what is known")
     documents = Documents(text, source)
-    extractor = load(model)
-    if extractor.saved.version != installed_version():
-        say(f"{model} was saved by fedrel {extractor.saved.version}; this is {installed_version()}, which reads it")
+    extractor = RelationExtractor(load_model(model))
+    if extractor.saved.note:
+        say(f"{model}: {extractor.saved.note}, which reads it")
     if extractor.calibration.ece_after is None:
-        say("the model has no calibration (its dev set was too small): confidences are its raw scores")
+        say("the model has no calibration (its dev set had too little to learn it from): confidences are raw scores")
     base = load_kb(kb) if kb is not None else None
+    if base is not None and not set(extractor.relations) & set(base.relations):
+        say(f"no relation of the model is in {kb}: every fact will count as new, whatever its types")
+    torch.set_num_threads(1)  # its steps are small: more threads wait for each other longer than they work
     begin = time.monotonic()
-    counts: Counter[str] = Counter()
-    with tempfile.TemporaryFile() as spool, reading_progress("reading", documents.bytes) as tick:
-
-        def watch(spotter: Spotter) -> None:
-            nonlocal counts
-            counts = spotter.counts
-            if counts["sentences"] % 500 == 0:
-                tick(counts["characters"], counts["sentences"])
-
-        found = extractor.extract(
+    with tempfile.TemporaryFile() as file, _Watch(documents.bytes) as watch:
+        spool = _Spool(file)
+        for fact in extractor.extract(
             documents,
             kb=base,
             min_confidence=min_confidence,
@@ -75,19 +81,22 @@ def extract(
             ambiguous=ambiguous,
             tick=watch,
             language=language,
-        )
-        places = [_put(spool, fact) for fact in found]
-        places.sort(key=lambda place: -place[0])  # the surest first; equal ones in the order of the text
+        ):
+            spool.add(fact)
         seconds = time.monotonic() - begin
-        _write(out_, spool, places)
-        best = [fact for fact, _ in zip(_get(spool, places), range(_SHOWN), strict=False)]
-        new = sum(1 for _, _, _, known in places if known is False)
+        beside = _write(out_, spool)
+        best = [fact for fact, _ in zip(spool, range(_SHOWN), strict=False)]
+    counts, skipped = watch.counts, documents.skipped.reasons + watch.skipped.reasons
     summary = {
         "out": str(out_),
-        "facts": len(places),
-        "new": new if base is not None else None,
-        **{name: counts[name] for name in ("documents", "sentences", "mentions", "ambiguous")},
-        "left_out": {**{why: counts[name] for name, why in _LEFT_OUT.items()}, **dict(documents.skipped.reasons)},
+        "confidences": str(beside) if beside else None,
+        "facts": len(spool),
+        "new": spool.new if base is not None else None,
+        **{name: counts[name] for name in _COUNTS},
+        "left_out": {
+            **{why: counts[name] for name, why in _LEFT_OUT.items()},
+            **{why: count for why, count in skipped.items() if why != NOT_IN_KB},  # a fact about one is a fact
+        },
         "seconds": round(seconds, 2),
         "sentences_per_second": round(counts["sentences"] / max(seconds, 1e-9), 1),
         "calibration": vars(extractor.calibration),
@@ -95,42 +104,79 @@ def extract(
     if json_:
         print_json(json.dumps(summary, indent=1))
         return
+    if not best:
+        nothing = f"none is held for {min_confidence:g} likely" if counts["pairs"] else "no two entities in a sentence"
+        tell(f"no facts: {nothing} ({counts['pairs']:,} pairs of entities)")
     _show(summary, best)
 
 
-def _put(spool: IO[bytes], fact: Fact) -> tuple[float, int, int, bool | None]:
-    line = to_json(fact).encode()
-    spool.write(line)
-    return fact.confidence, spool.tell() - len(line), len(line), fact.known
+class _Watch:
+    """Two bars, one after the other: the text while it is read, then the sightings while they are scored."""
+
+    def __init__(self, size: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self.skipped = Skipped()
+        self._bars = ExitStack()
+        self._tick = self._bars.enter_context(reading_progress("reading", size))
+        self._scoring = False
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._bars.close()
+
+    def __call__(self, spotter: Spotter) -> None:
+        self.counts, self.skipped = spotter.counts, spotter.skipped
+        if not self.counts["scored"]:
+            if self.counts["sentences"] % 500 == 0:
+                self._tick(self.counts["characters"], self.counts["sentences"])
+            return
+        if not self._scoring:
+            self._scoring = True
+            self._bars.close()
+            self._tick = self._bars.enter_context(reading_progress("scoring", self.counts["sightings"]))
+        done, all_ = self.counts["scored"], self.counts["sightings"]
+        self._tick(done, self.counts["sentences"] * done // all_)
 
 
-def _get(spool: IO[bytes], places: list[tuple[float, int, int, bool | None]]) -> Iterator[Fact]:
-    for _, start, size, _ in places:
-        spool.seek(start)
-        yield from_json(spool.read(size).decode())
+class _Spool:
+    """Facts on disk in the order they come; read, the surest first, equal ones in the order they came."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._confidences, self._ends = array("d"), array("q", [0])
+        self.new = 0
+
+    def add(self, fact: Fact) -> None:
+        self._file.write(to_json(fact).encode())
+        self._confidences.append(fact.confidence)
+        self._ends.append(self._file.tell())
+        self.new += fact.known is False
+
+    def __len__(self) -> int:
+        return len(self._confidences)
+
+    def __iter__(self) -> Iterator[Fact]:
+        for number in np.argsort(-np.array(self._confidences), kind="stable").tolist():
+            begin, end = self._ends[number : number + 2]
+            self._file.seek(begin)
+            yield from_json(self._file.read(end - begin).decode())
 
 
-def _write(path: Path, spool: IO[bytes], places: list[tuple[float, int, int, bool | None]]) -> None:
-    beside = path.with_suffix(".confidence.tsv")
-    with stream_whole(path) as file, stream_whole(beside) if path.suffix == ".nt" else nullcontext() as confidences:
-        file.writelines(line.encode() for line in WRITERS[path.suffix](_get(spool, places)))
+def _write(path: Path, spool: _Spool) -> Path | None:
+    """The file beside it for what has no room in it, if there is one."""
+    beside = path.with_suffix(".confidence.tsv") if path.suffix == ".nt" else None
+    with stream_whole(path) as file, stream_whole(beside) if beside else nullcontext() as confidences:
+        file.writelines(line.encode() for line in WRITERS[path.suffix](spool))
         if confidences is not None:
-            confidences.writelines(line.encode() for line in confidence_lines(_get(spool, places)))
+            confidences.writelines(line.encode() for line in confidence_lines(spool))
+    return beside
 
 
 def _show(summary: dict[str, Any], best: list[Fact]) -> None:
     if best:
-        table = Table(title="the surest", title_justify="left")
-        for column in ("head", "relation", "tail", "confidence", "sentences", "a sentence that says so"):
-            table.add_column(column, justify="right" if column in ("confidence", "sentences") else "left")
-        for fact in best:
-            table.add_row(
-                *(escape(name) for name in (fact.head_name, fact.relation, fact.tail_name)),
-                f"{fact.confidence:.2f}{'' if fact.known or fact.known is None else ' new'}",
-                f"{fact.sentences:,}",
-                escape(fact.support[0].text),
-            )
-        out.print(table)
+        out.print(_table(best))
     calibration = summary["calibration"]
     new = "" if summary["new"] is None else f", {summary['new']:,} of them new"
     tell(
@@ -143,3 +189,43 @@ def _show(summary: dict[str, Any], best: list[Fact]) -> None:
     if calibration["ece_after"] is not None:
         tell(f"calibration error on dev {calibration['ece_before']:.3f}, after fitting {calibration['ece_after']:.3f}")
     tell(f"facts   {summary['out']}", "bold")
+    if summary["confidences"]:
+        tell(f"their confidences   {summary['confidences']}", "bold")
+
+
+def _table(best: list[Fact]) -> Table:
+    """Two lines a fact: what it is, and as much of a sentence that says so as fits into one."""
+    table = Table(title="the surest", title_justify="left")
+    for column in ("confidence", "sentences"):
+        table.add_column(column, justify="right")
+    table.add_column("fact, and a sentence saying so")
+    room = max(out.width - 29, 20)  # beside the other columns and the lines between
+    for fact in best:
+        table.add_row(
+            f"{fact.confidence:.2f}{' new' if fact.known is False else ''}",
+            f"{fact.sentences:,}",
+            Group(
+                Text(_printable(arrow(fact.head_name, fact.relation, fact.tail_name)), "bold"),
+                Text(_excerpt(fact.support[0], room), "dim", no_wrap=True, overflow="ellipsis"),
+            ),
+        )
+    return table
+
+
+def _excerpt(support: Support, room: int) -> str:
+    """The sentence; of a long one the part with both names, and less of what is between where they stand far apart."""
+    text = _printable(support.text)
+    begin, end = min(support.head[0], support.tail[0]), max(support.head[1], support.tail[1])
+    if len(text) <= room:
+        return text
+    if end - begin > room - 2:
+        half = (room - 5) // 2
+        return f"…{text[begin : begin + half]} … {text[end - half : end]}…"
+    start = max(0, min(begin - (room - 2 - (end - begin)) // 2, len(text) - room + 2))
+    stop = start + room - 2
+    return "…" * (start > 0) + text[start:stop] + "…" * (stop < len(text))
+
+
+def _printable(text: str) -> str:
+    """Text from documents must not steer the terminal, nor break a line."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -14,69 +15,93 @@ from rich.table import Table
 
 from fedrel.alignment import kb as knowledge
 from fedrel.alignment.kb import KB
-from fedrel.alignment.label import Batch, Labeller, Rules
+from fedrel.alignment.label import LEFT_OUT, Batch, Labeller, Rules
+from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.reading import reading_progress
-from fedrel.corpus import NA, SPLITS
+from fedrel.corpus import NA, SHOWN
 from fedrel.documents import Documents
 from fedrel.errors import UserError
 from fedrel.files import folder_whole
 from fedrel.parallel import cores, in_order
 
-_COUNTS = ("documents", "characters", "sentences", "sentences with a pair", "mentions", "ambiguous", "settled")
+_COUNTS = (
+    *("documents", "marked documents", "characters", "sentences", "sentences with a pair"),
+    *("mentions", "ambiguous", "settled"),
+)
 
 
 def label(
     kb: Annotated[Path, typer.Option("--kb", help="Folder with entities.tsv and triples.tsv, or .nt, or .csv.")],
     text: Annotated[Path, typer.Option("--text", help="A file or folder of text, in any format that is read.")],
     out_: Annotated[Path, typer.Option("--out", help="A new folder for train.jsonl, dev.jsonl and test.jsonl.")],
-    source: Annotated[str, typer.Option("--format", help="Format of the text; without it, it is detected.")] = "",
+    source: Annotated[str, typer.Option("--format", "--source", help="Format of the text; else detected.")] = "",
     na_per_sentence: Annotated[int, typer.Option(min=0, help="Most pairs without a relation kept a sentence.")] = 3,
     na_rate: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs without a relation kept.")] = 1.0,
     dev: Annotated[float, typer.Option(min=0, max=0.9, help="Share of the pairs for dev.")] = 0.1,
     test: Annotated[float, typer.Option(min=0, max=0.9, help="Share of the pairs for test.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Which pairs are kept, and which split they go to.")] = 1,
     language: Annotated[str, typer.Option(help="Of the text, for splitting sentences: en, de, fr, …")] = "en",
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0: one per core. The result is the same.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, max=256, help="Processes; 0: one per core. The result is the same.")
+    ] = 0,
     json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Label the sentences of raw text with the facts of a knowledge base (distant supervision)."""
-    if dev + test >= 1:
-        raise UserError(f"--dev {dev} and --test {test} leave nothing to train on")
+    rules = Rules(na_per_sentence, na_rate, dev, test, seed)
     if out_.exists():
         raise UserError(f"{out_} exists; choose a new folder")
     documents = Documents(text, source)
     say(f"{text}: {documents.source}{f' ({documents.why})' if documents.why else ''}")
     base = load_kb(kb)
-    labeller = Labeller(base, Rules(na_per_sentence, na_rate, dev, test, seed), language)
-    total = Batch()
-    with folder_whole(out_) as folder, ExitStack() as files:
-        splits = {
-            split: files.enter_context((folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n"))
-            for split in SPLITS
-        }
-        lines = Counter[str]()
-        with reading_progress("labelling", documents.bytes) as tick:
-            for batch in in_order(labeller.label, documents.pieces(), workers or cores()):
-                for split, file in splits.items():
-                    file.writelines(batch.lines[split])
-                    lines[split] += len(batch.lines[split])
-                total.counts += batch.counts
-                total.sentences_of += batch.sentences_of
-                total.facts |= batch.facts
-                total.pairs |= batch.pairs
-                tick(total.counts["characters"], total.counts["sentences"])
+    labeller = Labeller(base, rules, language)
+    with folder_whole(out_) as folder:
+        total, lines = _write(labeller, documents, folder, workers or cores())
         if not total.facts:
-            raise UserError(
-                f"{text}: {total.counts['sentences']:,} sentences with {total.counts['mentions']:,} names of {kb}, but "
-                "no two of them in one sentence that stand in a relation; is it the right knowledge base?"
-            )
+            raise UserError(_nothing_found(total, documents, kb))
         summary = _summary(total, lines, documents, base)
-        (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8", newline="\n")
     if json_:
         print_json(json.dumps(summary, indent=1))
         return
     _show(summary, out_)
+
+
+def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int) -> tuple[Batch, dict[str, int]]:
+    """A file for each split; what was counted, and the lines of each."""
+    total, lines = Batch(), dict.fromkeys(labeller.rules.splits, 0)
+    with ExitStack() as stack:
+        files = {
+            split: stack.enter_context((folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n"))
+            for split in lines
+        }
+        tick = stack.enter_context(reading_progress("labelling", documents.bytes))
+        for batch in stack.enter_context(closing(in_order(labeller.label, documents.pieces(), workers))):
+            for split, file in files.items():
+                file.writelines(batch.lines[split])
+                lines[split] += len(batch.lines[split])
+            total.count(batch)
+            tick(total.counts["characters"], total.counts["sentences"])
+    return total, lines
+
+
+def _nothing_found(total: Batch, documents: Documents, kb: Path) -> str:
+    counts, text = total.counts, documents.path
+    unknown = total.skipped.reasons[NOT_IN_KB]
+    if not counts["sentences"]:
+        why = "; ".join(f"{count:,} × {why}" for why, count in documents.skipped.reasons.items())
+        return f"{text}: no text to label{f' ({why})' if why else ''}"
+    if not counts["mentions"]:
+        return f"{text}: {counts['sentences']:,} sentences without any name of {kb}; is it the right knowledge base?"
+    if unknown == counts["mentions"]:
+        return (
+            f"{text}: none of the {unknown:,} marked entities is in {kb}, neither by id nor by name "
+            f"(such as {total.skipped.examples[0]}); is it the right knowledge base?"
+        )
+    return (
+        f"{text}: {counts['sentences']:,} sentences with {counts['mentions']:,} entities, but no two of them in one "
+        f"sentence that stand in a relation in {kb}; is it the right knowledge base?"
+    )
 
 
 def load_kb(path: Path) -> KB:
@@ -89,38 +114,47 @@ def load_kb(path: Path) -> KB:
     return base
 
 
-def _summary(total: Batch, lines: Counter[str], documents: Documents, base: KB) -> dict[str, Any]:
+def _summary(total: Batch, lines: dict[str, int], documents: Documents, base: KB) -> dict[str, Any]:
     facts = Counter(relation for _, relation, _ in total.facts)
-    left_out = {name: count for name, count in total.counts.items() if name.startswith("NA pairs") and count}
+    left_out = Counter({why: total.counts[why] for why in LEFT_OUT if total.counts[why]})
     return {
         **{name.replace(" ", "_"): total.counts[name] for name in _COUNTS},
-        "lines": {split: lines[split] for split in SPLITS},
+        "lines": lines,
         "pairs": len(total.pairs),
         "facts": len(total.facts),
         "relations": {
             relation: {"sentences": total.sentences_of[relation], "facts": facts[relation]}
             for relation in [NA, *base.relations]
         },
-        "left_out": {**left_out, **dict(documents.skipped.reasons)},
-        "left_out_examples": documents.skipped.examples,
+        "left_out": dict(left_out + total.skipped.reasons + documents.skipped.reasons),
+        "left_out_examples": [*documents.skipped.examples, *total.skipped.examples][:SHOWN],
     }
 
 
 def _show(summary: dict[str, Any], folder: Path) -> None:
     table = Table(title=escape(str(folder)), title_justify="left")
     for column in ("relation", "sentences", "facts"):
-        table.add_column(column, justify="left" if column == "relation" else "right")
+        table.add_column(column, justify="left" if column == "relation" else "right", overflow="fold")
     for relation, counts in sorted(summary["relations"].items(), key=lambda item: -item[1]["sentences"]):
-        table.add_row(escape(relation), f"{counts['sentences']:,}", "" if relation == NA else f"{counts['facts']:,}")
+        if counts["sentences"]:
+            facts = "" if relation == NA else f"{counts['facts']:,}"
+            table.add_row(escape(relation), f"{counts['sentences']:,}", facts)
     out.print(table)
-    lines = summary["lines"]
+    missing = [relation for relation, counts in summary["relations"].items() if not counts["sentences"]]
+    if missing:
+        tell(f"without a sentence: {', '.join(missing[:SHOWN])}{' …' if len(missing) > SHOWN else ''}")
+    marked = f"; entities were marked in {summary['marked_documents']:,}" if summary["marked_documents"] else ""
     tell(
-        f"{summary['documents']:,} documents, {summary['sentences']:,} sentences, {summary['mentions']:,} names "
-        f"({summary['ambiguous']:,} ambiguous), {summary['pairs']:,} pairs, {summary['facts']:,} facts found"
+        f"{summary['documents']:,} documents{marked}, {summary['sentences']:,} sentences, {summary['mentions']:,} "
+        f"entities ({summary['ambiguous']:,} ambiguous), {summary['pairs']:,} pairs, {summary['facts']:,} facts found"
     )
-    tell(f"train {lines['train']:,}, dev {lines['dev']:,}, test {lines['test']:,} lines; a pair is in one of them only")
+    lines = summary["lines"]
+    tell(f"{', '.join(f'{split} {count:,}' for split, count in lines.items())} lines; a pair is in one of them only")
     for why, count in summary["left_out"].items():
         tell(f"{count:,} left out: {why}")
     for example in summary["left_out_examples"]:
         tell(f"  {example}")
-    tell(f"next: fedrel run --set data.source=opennre --set data.path={folder}", "bold")
+    for split, count in lines.items():
+        if not count:
+            tell(f"no pair fell to {split}: give more text, or a larger share of it", "bold")
+    tell(f"next: fedrel run --set data.source=opennre --set {quote(f'data.path={folder}')}", "bold")

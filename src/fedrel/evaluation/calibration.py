@@ -19,6 +19,8 @@ Bools = npt.NDArray[np.bool_]
 _BINS = 15
 _EDGE = 1e-7  # a score of 0 or 1 has no logit
 _STEPS = 100  # of Newton's method, which needs about ten
+_SMALLEST = 1e-10  # part of a step that is tried
+_FLATTEST = 1e-3  # slope; a smaller one would make all confidences alike
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def fit_calibration(scores: Floats, right: Bools) -> Calibration:
     if not len(scores) or right.all() or not right.any():
         return Calibration()
     slope, offset = _logistic(_logit(scores), right)
-    if slope <= 0:
+    if slope < _FLATTEST:
         return Calibration()
     fitted = Calibration(1.0 / slope, offset)
     return replace(fitted, ece_before=ece(scores, right), ece_after=ece(fitted.confidence(scores), right))
@@ -74,19 +76,26 @@ def _sigmoid(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _logistic(x: npt.NDArray[np.float64], right: Bools) -> tuple[float, float]:
-    """Slope and offset by Newton's method. Platt's targets, not quite 0 and 1, keep both finite on data that a
-    threshold divides.
+    """Slope and offset by Newton's method, each step halved until it helps (Lin, Lin & Weng 2007). Platt's targets,
+    not quite 0 and 1, keep both finite on data that a threshold divides.
     """
     yes, no = int(right.sum()), int((~right).sum())
     target = np.where(right, (yes + 1) / (yes + 2), 1 / (no + 2))
     design = np.stack([x, np.ones_like(x)], axis=1)  # (n, 2)
-    weights = np.array([1.0, 0.0])
+
+    def loss(weights: npt.NDArray[np.float64]) -> float:
+        z = design @ weights
+        return float((np.logaddexp(0, z) - target * z).sum())
+
+    weights = np.array([0.0, np.log((yes + 1) / (no + 1))])
     for _ in range(_STEPS):
         chance = _sigmoid(design @ weights)
         gradient = design.T @ (chance - target)
         curvature = (design * (chance * (1 - chance))[:, None]).T @ design + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        weights = weights - step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
-        if np.abs(step).max() < 1e-9:
+        step, size = np.linalg.solve(curvature, gradient), 1.0
+        while size > _SMALLEST and loss(weights - size * step) > loss(weights) - 1e-4 * size * gradient @ step:
+            size /= 2
+        if size <= _SMALLEST or np.abs(step).max() < 1e-9:
             break
+        weights = weights - size * step
     return float(weights[0]), float(weights[1])

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from fedrel.compiled import AVAILABLE, compiled
 
-
 _CACHE = 600_000  # bytes that stay close to a core while they are worked on; most have a megabyte or more
 
 
