@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ from fedrel.assembly import build_model, prepare
 from fedrel.bags import Split
 from fedrel.config import Data, Experiment, Extractor, Partition, Training
 from fedrel.encoding.packed import Shard, pack
-from fedrel.federation.engines.simulator import Simulator
+from fedrel.federation.engines.simulator import Simulator, threads
 from fedrel.federation.protocol import drive
 from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS, Model
@@ -115,7 +115,7 @@ def our_rate(shard: Shard, vocabulary: int, workers: int = 0) -> float:
     for twin in twins:
         twin.load(weights, shard)
         fit(twin, shard, training, lr=0.1, seed=1, sentences=torch.arange(BATCH * 3))
-    with ThreadPoolExecutor(workers) as pool:
+    with threads(workers) as pool:
         return workers * len(shard) / seconds(lambda: list(pool.map(work, twins)))
 
 
