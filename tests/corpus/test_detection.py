@@ -125,3 +125,9 @@ def test_old_line_ends_and_links_that_lead_in_a_circle_do_no_harm(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).symlink_to(tmp_path)
     assert detect(tmp_path).source == "table"
+
+
+def test_an_empty_document_among_others_does_not_matter(tmp_path):
+    (tmp_path / "a.txt").write_text(" \n\n")
+    (tmp_path / "b.txt").write_text("Ann was born in Bonn.\n")
+    assert detect(tmp_path).source == "text"

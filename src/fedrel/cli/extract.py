@@ -44,7 +44,7 @@ def extract(
     text: Annotated[Path, typer.Option("--text", help="A file or folder of text, in any format that is read.")],
     out_: Annotated[Path, typer.Option("--out", help="facts.jsonl, facts.csv or facts.nt")],
     kb: Annotated[Path | None, typer.Option("--kb", help="Names to look for, types, and what is known.")] = None,
-    source: Annotated[str, typer.Option("--format", help="Format of the text; without it, it is detected.")] = "",
+    source: Annotated[str, typer.Option("--format", "--source", help="Format of the text; else detected.")] = "",
     min_confidence: Annotated[float, typer.Option(min=0, max=1, help="Leave out what is less certain.")] = 0.5,
     ambiguous: Annotated[bool, typer.Option("--ambiguous", help="Keep facts about a name that several share.")] = False,
     new_only: Annotated[bool, typer.Option("--new-only", help="Leave out what the knowledge base has.")] = False,

@@ -85,7 +85,7 @@ def _by_content(path: Path) -> Detected:
 
 def _documents(path: Path, files: list[Path]) -> Detected:
     """Files that are no splits: they are documents if all of them are of one kind."""
-    found = _detect_file(files[0])
+    found = _detect_file(next((file for file in files if _has_text(file)), files[0]))
     if len(files) == 1:
         return found
     suffixes = {file.suffix.lower() for file in files}
@@ -93,6 +93,10 @@ def _documents(path: Path, files: list[Path]) -> Detected:
         return Detected(found.source, f"{len(files):,} {suffixes.pop()} files; {found.why}")
     names = ", ".join(str(file.relative_to(path)) for file in files[:3])
     raise UserError(f"{path}: files of different kinds ({names} …); name one of them, or a folder with train and test")
+
+
+def _has_text(file: Path) -> bool:
+    return next(numbered_lines(file), None) is not None
 
 
 def _files(path: Path) -> Iterator[Path]:
