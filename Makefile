@@ -28,6 +28,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing into $(VENV) (a minute or two, the first time) …"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -32,6 +31,7 @@ from fedrel.federation.protocol import drive
 from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
+from fedrel.parallel import cores
 
 RELATIONS, BATCH = 53, 32
 
@@ -101,7 +101,7 @@ def plain_rate(shard: Shard, vocabulary: int) -> float:
 
 def our_rate(shard: Shard, vocabulary: int, workers: int = 0) -> float:
     """As the simulator trains: one platform per core side by side, here all of them with the same text."""
-    workers = workers or os.cpu_count() or 1
+    workers = workers or cores()
     training = Training(epochs=1, batch=BATCH, lr=0.1, weight_decay=1e-5, dropout=0.5)
     table = torch.randn(vocabulary, 50) * 0.1
     model = build_model(Extractor(), "none", RELATIONS, table, seed=1)
@@ -167,7 +167,7 @@ def federated_round() -> dict[str, float]:
         training=replace(Training(), fraction=0.1),
     )
     setup = prepare(experiment)
-    simulator = Simulator(setup.algorithm, setup.sites, workers=os.cpu_count() or 1)
+    simulator = Simulator(setup.algorithm, setup.sites, workers=cores())
     state = setup.algorithm.start(setup.weights)
     for number in range(2):  # the first round also packs the platforms' text
         simulator.bytes_up = simulator.bytes_down = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from fedrel.federation.protocol import Site
 from fedrel.federation.sampling import Sampler
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
+from fedrel.parallel import cores
 from fedrel.partition import iid, platform_names
 from fedrel.privacy.blind import blind
 from fedrel.seeds import derive, seeded
@@ -94,7 +94,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     if experiment.training.lr * experiment.training.weight_decay >= 1:
         raise UserError("training.lr times training.weight_decay must be below 1, or every step wipes the weights out")
     device = choose_device(experiment.engine.device)
-    torch.set_num_threads(experiment.engine.threads or os.cpu_count() or 1)
+    torch.set_num_threads(experiment.engine.threads or cores())
     dataset = datasets.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
     for note in dataset.notes:
@@ -162,7 +162,7 @@ def workers_of(experiment: Experiment) -> int:
     """How many platforms work side by side: on a GPU one, which fills it."""
     if choose_device(experiment.engine.device).type != "cpu":
         return 1
-    return experiment.engine.workers or os.cpu_count() or 1
+    return experiment.engine.workers or cores()
 
 
 class Sites(Mapping[str, Site]):

@@ -17,6 +17,7 @@ from fedrel.corpus import Instance, world
 from fedrel.corpus.formats import LABELLED, Reading
 from fedrel.corpus.splits import files_of, find_splits
 from fedrel.errors import UserError, suggest
+from fedrel.files import sha256
 
 SOURCES = ("world", *LABELLED)
 _HELD_OUT = 10  # one pair in ten, where a split has to be carved from train
@@ -146,17 +147,9 @@ def _readers_version() -> str:
 def _hash(path: Path, source: str) -> str:
     """Of everything that a split is read from; the name of a single file does not matter, names in a folder do."""
     files = files_of(path, source)
-    digests = [_file_hash(file) for file in files]
+    digests = [sha256(file) for file in files]
     if len(files) == 1 and path.is_file():
         return digests[0]
     base = path if path.is_dir() else path.parent
     named = "\n".join(f"{file.relative_to(base)} {it}" for file, it in zip(files, digests, strict=True))
     return hashlib.sha256(os.fsencode(named)).hexdigest()
-
-
-def _file_hash(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedrel.corpus import Document, Skipped
+from fedrel.corpus import Document, Skipped, lots
 from fedrel.corpus.detection import detect
 from fedrel.corpus.formats import FORMATS
 from fedrel.errors import UserError, suggest
@@ -49,16 +49,7 @@ class Documents:
         return read(self.path, self.skipped)
 
     def pieces(self) -> Iterator[list[Document]]:
-        piece: list[Document] = []
-        size = 0
-        for document in self:
-            piece.append(document)
-            size += len(document.text)
-            if size >= _PIECE:
-                yield piece
-                piece, size = [], 0
-        if piece:
-            yield piece
+        return lots(self, _PIECE)
 
     @property
     def bytes(self) -> int:

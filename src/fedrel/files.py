@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -8,11 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from fedrel.errors import UserError
+
 
 def write_whole(path: Path, content: bytes | bytearray | str) -> None:
     """Writes under a temporary name, then renames: a crash or a full disk leaves the old file, or none."""
     with stream_whole(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
 from fedrel.federation.checkpoint import load_weights, save_weights
-from fedrel.files import write_whole
+from fedrel.files import sha256, write_whole
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.version import installed_version
@@ -54,7 +54,7 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
         "denoiser": setup.denoiser,
         "relations": setup.dataset.relations,
         "calibration": asdict(calibration),
-        "sha256": {name: _digest(folder / name) for name in (_WEIGHTS, _VOCABULARY)},
+        "sha256": {name: sha256(folder / name) for name in (_WEIGHTS, _VOCABULARY)},
     }
     write_whole(folder / _CONFIG, json.dumps(described | {"seal": _seal(described)}, indent=1) + "\n")
 
@@ -82,7 +82,7 @@ def load_model(folder: Path) -> SavedModel:
     if seal != expected:
         raise UserError(f"{path}: this file was changed after the model was saved; take the model from its run again")
     for name, digest in described["sha256"].items():
-        if _digest(folder / name) != digest:
+        if sha256(folder / name) != digest:
             raise UserError(f"{folder / name}: damaged or changed since the model was saved; copy the model again")
     settings = section(Extractor, described["extractor"], str(path))
     words = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
@@ -98,11 +98,3 @@ def load_model(folder: Path) -> SavedModel:
 
 def _seal(described: dict[str, object]) -> str:
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}; the model is not whole") from None

@@ -2,42 +2,22 @@
 
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-FEDREL = [sys.executable, "-m", "fedrel.cli"]
+from tests.processes import start
+
 SETTINGS = [
     *("data.size=600", "training.rounds=8", "training.patience=99", "training.fraction=0.67", "method.warmup=2"),
     *("partition.platforms=3", "extractor.filters=4", "extractor.min_count=100", "engine.threads=1"),
 ]
 RUN = ["run", *(part for setting in SETTINGS for part in ("--set", setting))]
 SAME = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "version")
-
-
-def start(*arguments: object, limit: int | None = None, **more) -> subprocess.Popen[str]:
-    """`limit`: the size in bytes from which on a file cannot grow, which is how a full disk looks to a program."""
-
-    def cap():
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    command = [*FEDREL, *(str(argument) for argument in arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=cap,
-        start_new_session=True,
-        **more,
-    )
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from fedrel.corpus.world import World
 from fedrel.errors import UserError
 from tests import knowledge
 from tests.documents import place
+from tests.processes import start
 
 ENTITIES = {
     "Q1": "person: Ann Lee|Lee",
@@ -336,24 +336,6 @@ def test_a_folder_whose_name_is_no_text_does_no_harm(fedrel, tmp_path, kb):
 
 
 # -------------------------------------------------------------------------------------- cut off in the middle
-
-
-def start(*arguments: object, limit: int | None = None) -> subprocess.Popen[str]:
-    """`limit`: the size in bytes from which on a file cannot grow, which is how a full disk looks to a program."""
-
-    def cap():
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    command = [sys.executable, "-m", "fedrel.cli", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=cap,
-        start_new_session=True,
-    )
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, list[str]]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fedrel.alignment.gazetteer import Gazetteer, Match
 from fedrel.alignment.kb import KB
 from fedrel.alignment.problems import quoted
-from fedrel.corpus import Document, Skipped
+from fedrel.corpus import Document, Skipped, lots
 from fedrel.corpus.pairs import sentences_of
 from fedrel.errors import UserError
 
@@ -64,15 +64,8 @@ class Spotter:
 
     def sentences(self, documents: Iterable[Document]) -> Iterator[SpottedSentence]:
         """Every sentence, in order, also those without an entity."""
-        waiting: list[Document] = []
-        size = 0
-        for document in documents:
-            waiting.append(document)
-            size += len(document.text)
-            if size >= _TOGETHER:
-                yield from self._sentences(waiting)
-                waiting, size = [], 0
-        yield from self._sentences(waiting)
+        for lot in lots(documents, _TOGETHER):
+            yield from self._sentences(lot)
 
     def _sentences(self, documents: list[Document]) -> Iterator[SpottedSentence]:
         spans = [sentences_of(document, self.language) for document in documents]

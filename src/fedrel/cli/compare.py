@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import re
 import signal
 import time
@@ -29,6 +28,7 @@ from fedrel.config import Experiment
 from fedrel.errors import DivergedError, UserError
 from fedrel.execution import Execution
 from fedrel.files import write_whole
+from fedrel.parallel import cores
 
 _DIVERGED = "diverged.txt"
 
@@ -117,8 +117,7 @@ def _run_missing(cells: list[Cell], folder: Path, jobs: int) -> None:
         say(f"{len(cells) - len(missing)} of {len(cells)} runs are finished already and are used again")
     if not missing:
         return
-    cores = os.cpu_count() or 1
-    side_by_side = min(jobs or (1 if torch.cuda.is_available() else cores), len(missing))
+    side_by_side = min(jobs or (1 if torch.cuda.is_available() else cores()), len(missing))
     say(f"{len(missing)} runs, {side_by_side} side by side")
     prepare(missing[0].experiment, say=say)  # reads the data once, before several processes would
     with _progress() as bar, ProcessPoolExecutor(side_by_side, multiprocessing.get_context("spawn")) as pool:
@@ -152,7 +151,7 @@ def _submit(pool: ProcessPoolExecutor, cells: list[Cell], folder: Path, side_by_
 
 def _shared(experiment: Experiment, side_by_side: int) -> dict[str, object]:
     """As a table, since it goes to another process; runs side by side share the cores."""
-    workers = max(1, (os.cpu_count() or 1) // side_by_side)
+    workers = max(1, cores() // side_by_side)
     return config.to_table(replace(experiment, engine=replace(experiment.engine, workers=workers)))
 
 

@@ -52,8 +52,7 @@ def world(
             say(f"writing {split}.jsonl …")
             with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
                 file.writelines(opennre.lines(made.instances(split)))
-        with (folder / "entities.tsv").open("w", encoding="utf-8") as file:
-            file.writelines(f"{e.id}\t{e.type}\t{'|'.join(e.names)}\n" for e in made.entities())
+        world_text.write_entities(made, folder)
         with (folder / "triples.tsv").open("w", encoding="utf-8") as file:
             file.writelines("\t".join(triple) + "\n" for triple in made.triples())
     if json_:

@@ -3,7 +3,7 @@ with one pair of entities each, or labelled texts.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 SPLITS = ("train", "dev", "test")
@@ -85,3 +85,17 @@ class Skipped:
 
 
 SHOWN = 5  # rows named by line, wherever rows are named
+
+
+def lots(documents: Iterable[Document], characters: int) -> Iterator[list[Document]]:
+    """Documents put together until they have so many characters."""
+    lot: list[Document] = []
+    size = 0
+    for document in documents:
+        lot.append(document)
+        size += len(document.text)
+        if size >= characters:
+            yield lot
+            lot, size = [], 0
+    if lot:
+        yield lot

@@ -1,8 +1,6 @@
 """What the readers of documents share: how files are found and opened, and what every row must keep to."""
 
-import json
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +13,6 @@ from fedrel.corpus.sentences import sentence_spans
 from fedrel.errors import UserError
 
 EMPTY = "there is no text in it"
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HEADS, _TAILS = {"arg1", "subject", "head"}, {"arg2", "object", "tail"}
 
 
@@ -71,20 +68,6 @@ def opened(path: Path) -> Iterator[TextIO]:
 def whole_text(path: Path) -> str:
     with opened(path) as file:
         return file.read()
-
-
-def json_object(line: str, where: str) -> dict[str, object]:
-    try:
-        row = json.loads(line)
-        if _SURROGATE.search(line):
-            json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise UserError(rf"{where}: half a character (a \ud800 … \udfff without its other half)") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
-    if not isinstance(row, dict):
-        raise UserError(f"{where}: not a JSON object")
-    return row
 
 
 def check_span(text: str, start: int, end: int, where: str) -> None:

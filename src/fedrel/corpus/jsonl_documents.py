@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedrel.corpus import Annotation, Document, Skipped
-from fedrel.corpus.checks import EMPTY, check_span, json_object
+from fedrel.corpus.checks import EMPTY, check_span
 from fedrel.corpus.columns import shortened
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import json_object, numbered_lines
 from fedrel.errors import UserError
 
 

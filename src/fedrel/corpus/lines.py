@@ -1,9 +1,14 @@
-"""Lines of a text file with their numbers; a file that is no UTF-8 text is refused with the line."""
+"""Lines of a text file with their numbers; what is no UTF-8, or no JSON where that is wanted, is refused by line."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fedrel.errors import UserError
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -19,3 +24,17 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, line
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
+
+
+def json_object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        if _SURROGATE.search(line):
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(rf"{where}: half a character (a \ud800 … \udfff without its other half)") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{where}: not a JSON object")
+    return row

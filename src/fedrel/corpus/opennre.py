@@ -5,12 +5,11 @@
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fedrel.corpus import Instance, Mention
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import json_object, numbered_lines
 from fedrel.corpus.tokens import token_span, tokenize
 from fedrel.errors import UserError
 
@@ -27,16 +26,7 @@ def rows(path: Path) -> Iterator[tuple[str, Instance]]:
 
 
 def _instance(line: str, where: str) -> Instance:
-    try:
-        row = json.loads(line)
-        if _SURROGATE.search(line):
-            json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise UserError(rf"{where}: half a character (a \ud800 … \udfff without its other half)") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
-    if not isinstance(row, dict):
-        raise UserError(f"{where}: not a JSON object")
+    row = json_object(line, where)
     relation, source, expressed = row.get("relation"), row.get("source", ""), row.get("expressed")
     if not isinstance(relation, str) or not relation:
         raise UserError(f'{where}: "relation" is missing or no text')
@@ -59,7 +49,6 @@ def _instance(line: str, where: str) -> Instance:
 
 
 _SIDES = (("h", "head"), ("t", "tail"))
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _positions(row: dict[str, object], size: int, unit: str, where: str) -> list[tuple[int, int]]:

@@ -25,8 +25,7 @@ def write(world: World, folder: Path) -> None:
         for name, sentences in documents(world, splits):
             (folder / part / f"{name}.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8", newline="\n")
     (folder / "kb").mkdir()
-    with (folder / "kb" / "entities.tsv").open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{e.id}\t{e.type}\t{'|'.join(e.names)}\n" for e in world.entities())
+    write_entities(world, folder / "kb")
     with (
         (folder / "kb" / "triples.tsv").open("w", encoding="utf-8", newline="\n") as known,
         (folder / "truth.tsv").open("w", encoding="utf-8", newline="\n") as truth,
@@ -36,6 +35,11 @@ def write(world: World, folder: Path) -> None:
                 truth.writelines("\t".join((*triple, part)) + "\n" for triple in both)
                 if part == "text" or number % 2:
                     known.writelines("\t".join(triple) + "\n" for triple in both)
+
+
+def write_entities(world: World, folder: Path) -> None:
+    with (folder / "entities.tsv").open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{e.id}\t{e.type}\t{'|'.join(e.names)}\n" for e in world.entities())
 
 
 def documents(world: World, splits: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
