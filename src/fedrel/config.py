@@ -35,17 +35,32 @@ class Data:
     noise: float = number(0.6, low=0, high=1)
     evidence: float = number(7.0, low=1)
     allow_overlap: bool = False
+    na: Literal["keep", "drop"] = "keep"  # pairs without a relation: a class of their own, or left out
 
 
 @dataclass(frozen=True)
 class Partition:
-    kind: Literal["iid"] = "iid"
+    """Who holds what. `source`: a platform for each file or hospital; `relation`: for each relation."""
+
+    kind: Literal["iid", "dirichlet", "source", "relation"] = "iid"
     platforms: int = number(20, low=1)
+    alpha: float = number(0.5, above=0, high=1e6)  # of dirichlet: the smaller, the more uneven
+    minimum: int = number(1, low=1)  # sentences that every platform holds, of dirichlet
+    server: float = number(0.0, low=0, high=0.9)  # share of train that the server itself holds, with its labels
 
 
 @dataclass(frozen=True)
 class Extractor:
-    kind: Literal["pcnn", "cnn"] = "pcnn"
+    kind: Literal["pcnn", "cnn", "bert", "text", "bag"] = "pcnn"
+    bias: bool = True  # of the classifier
+    # of bert
+    weights: str = "minilm"  # the package's; or a folder, or a name on a model hub
+    pooling: Literal["auto", "max", "sum", "cls+sum", "cls", "mean"] = "auto"  # auto: sum; for plain text, mean
+    blind: bool = False  # mentions give way to their types
+    max_length: int = number(128, low=16, high=8_192)  # pieces; a longer sentence is cut far from its entities
+    encoder: Literal["trainable", "frozen"] = "trainable"
+    lora: int = number(0, low=0, high=1_024)  # rank; 0: all weights are trained and sent
+    # of the others
     vectors: str = "random"  # or "glove", or a file
     embeddings: Literal["trainable", "frozen"] = "trainable"
     min_count: int = number(10, low=1)  # rarer words are unknown, unless they have a pretrained vector
@@ -61,11 +76,12 @@ class Extractor:
 class Training:
     rounds: int = number(100, low=1, high=1_000_000)
     patience: int = number(12, low=1)  # rounds without a better dev score before stopping
-    metric: str = "ap"  # the dev score that chooses the best round
+    metric: str = "ap"  # the dev score that chooses the best round; where labels are gold, micro_f1 or accuracy
     fraction: float = number(1.0, above=0, high=1)  # C
     epochs: int = number(3, low=1)  # E
     batch: int = number(32, low=1, high=1_000_000)  # B
-    optimizer: Literal["sgd"] = "sgd"
+    micro_batch: int = number(0, low=0, high=1_000_000)  # sentences at once, gradients adding up to B; 0: all B
+    optimizer: Literal["sgd", "adamw"] = "sgd"  # adamw begins anew in every round
     lr: float = number(1.0, above=0, high=1_000)
     lr_decay: float = number(0.005, low=0, high=1)
     weight_decay: float = number(1e-5, low=0, high=1)
@@ -83,6 +99,21 @@ class Engine:
     workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: one per core
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
     threads: int = number(1, low=0, high=1_024)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of bert; auto: mixed on a GPU
+    save_every: int = number(1, low=1, high=1_000_000)  # rounds between checkpoints
+
+
+# What fits some kinds of data and extractors better than the defaults above; a key that is given stands.
+_FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
+    ("extractor", "kind", "bert"): {
+        "training": {"optimizer": "adamw", "lr": 5e-5, "lr_decay": 0.0, "weight_decay": 0.01, "dropout": 0.1},
+    },
+    ("data", "source", "classification"): {"training": {"metric": "accuracy"}},
+    **{
+        ("data", "source", gold): {"training": {"metric": "micro_f1"}}
+        for gold in ("biobert", "pgr", "chemprot", "brat", "bioc", "pubtator", "i2b2", "jsonl")
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -144,7 +175,7 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
 
 
 def parse(table: Table, where: str = "experiment", text: str = "") -> Experiment:
-    table = dict(table)
+    table = _fitting(table)
     method = table.pop("method", {})
     if not isinstance(method, dict):
         raise UserError(f"{where}: method must be a section with a name")
@@ -153,6 +184,18 @@ def parse(table: Table, where: str = "experiment", text: str = "") -> Experiment
     if not isinstance(chosen["name"], str):
         raise UserError(f"{where}: method.name must be text")
     return Experiment(**{**vars(experiment), "method": chosen})
+
+
+def _fitting(table: Table) -> dict[str, object]:
+    """The table, with the defaults of its kinds where it says nothing."""
+    filled = dict(table)
+    for (part, key, value), defaults in _FITTING.items():
+        chosen = table.get(part)
+        if isinstance(chosen, dict) and chosen.get(key) == value:
+            for name, values in defaults.items():
+                given = filled.get(name, {})
+                filled[name] = {**values, **given} if isinstance(given, dict) else given
+    return filled
 
 
 def section(cls: type[Section], table: Table, where: str, prefix: str = "", text: str = "") -> Section:
