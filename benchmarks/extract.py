@@ -63,7 +63,7 @@ def prepare(folder: Path) -> dict[str, object]:
         "extractor": extractor.kind,
         "filters": extractor.filters,
         "relations": len(setup.dataset.relations),
-        "words": len(setup.vocabulary),
+        "words": len(setup.encoding),
     }
 
 

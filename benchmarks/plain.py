@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedrel.encoding.packed import Shard
+from fedrel.encoding.packed import PackedShard
 
 LENGTH = 128
 
@@ -24,7 +24,7 @@ class Padded:
     labels: Tensor  # (S,)
 
 
-def pad(shard: Shard, length: int = LENGTH) -> Padded:
+def pad(shard: PackedShard, length: int = LENGTH) -> Padded:
     sizes = shard.starts[1:] - shard.starts[:-1] - 1  # without the separator
     places = torch.arange(length)
     inside = places < sizes[:, None]  # (S, L)

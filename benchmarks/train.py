@@ -25,7 +25,7 @@ from benchmarks.plain import PlainPCNN, pad, train
 from fedrel.assembly import build_model, prepare
 from fedrel.bags import Split
 from fedrel.config import Data, Experiment, Extractor, Partition, Training
-from fedrel.encoding.packed import Shard, pack
+from fedrel.encoding.packed import PackedShard, pack
 from fedrel.federation.engines.simulator import Simulator, threads
 from fedrel.federation.protocol import drive
 from fedrel.learning.fit import fit
@@ -64,7 +64,7 @@ def main() -> None:
     print(json.dumps(report, indent=1))
 
 
-def random_shard(sentences: int, vocabulary: int, draw: np.random.Generator) -> Shard:
+def random_shard(sentences: int, vocabulary: int, draw: np.random.Generator) -> PackedShard:
     lengths = draw.integers(15, 70, sentences)
     offsets = np.r_[0, np.cumsum(lengths)]
     places = np.sort(np.stack([draw.permuted(np.arange(n))[:2] for n in lengths]), axis=1)  # (S, 2)
@@ -91,7 +91,7 @@ def zipf_words(vocabulary: int, count: int, draw: np.random.Generator) -> npt.ND
     return drawn
 
 
-def plain_rate(shard: Shard, vocabulary: int) -> float:
+def plain_rate(shard: PackedShard, vocabulary: int) -> float:
     data = pad(shard)
     model = PlainPCNN(vocabulary, RELATIONS)
     batches = list(torch.split(torch.randperm(len(shard)), BATCH))[:25]
@@ -99,7 +99,7 @@ def plain_rate(shard: Shard, vocabulary: int) -> float:
     return 22 * BATCH / seconds(lambda: train(model, data, batches[3:], lr=0.1, weight_decay=1e-5))
 
 
-def our_rate(shard: Shard, vocabulary: int, workers: int = 0) -> float:
+def our_rate(shard: PackedShard, vocabulary: int, workers: int = 0) -> float:
     """As the simulator trains: one platform per core side by side, here all of them with the same text."""
     workers = workers or cores()
     training = Training(epochs=1, batch=BATCH, lr=0.1, weight_decay=1e-5, dropout=0.5)
@@ -119,11 +119,11 @@ def our_rate(shard: Shard, vocabulary: int, workers: int = 0) -> float:
         return workers * len(shard) / seconds(lambda: list(pool.map(work, twins)))
 
 
-def our_rate_on_one_core(shard: Shard, vocabulary: int) -> float:
+def our_rate_on_one_core(shard: PackedShard, vocabulary: int) -> float:
     return our_rate(shard, vocabulary, workers=1)
 
 
-def limit_rate(shard: Shard, vocabulary: int) -> float:
+def limit_rate(shard: PackedShard, vocabulary: int) -> float:
     tokens = round(len(shard.tokens) / len(shard) * BATCH)
     rows, weights, grad = torch.randn(tokens, 180), torch.randn(180, 230), torch.randn(tokens, 230)
     turned = weights.T.contiguous()
@@ -144,7 +144,7 @@ def limit_rate(shard: Shard, vocabulary: int) -> float:
     return BATCH * count / seconds(many)
 
 
-RATES: dict[str, Callable[[Shard, int], float]] = {
+RATES: dict[str, Callable[[PackedShard, int], float]] = {
     "plain": plain_rate,
     "ours": our_rate,
     "ours_on_one_core": our_rate_on_one_core,

@@ -3,10 +3,12 @@
 import numpy as np
 import torch
 
-from fedrel.assembly import build_model
+from fedrel.assembly import Setup, build_model
 from fedrel.bags import Split, fact_bags
 from fedrel.config import Extractor
-from fedrel.encoding.packed import Shard, pack
+from fedrel.encoding.packed import PackedShard, pack
+from fedrel.encoding.vocabulary import Vocabulary
+from fedrel.encoding.words import WordEncoding
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 
@@ -33,11 +35,16 @@ def random_split(sentences=40, *, words=30, relations=4, pairs=12, seed=0, longe
     )
 
 
-def shard_of(split: Split, rows=None, *, words=30, reach=5, gap=1) -> Shard:
+def shard_of(split: Split, rows=None, *, words=30, reach=5, gap=1) -> PackedShard:
     """The rows as fact bags; word i of the split is number i + 2 of the model."""
     chosen = np.arange(len(split)) if rows is None else np.asarray(rows, dtype=np.int64)
     ordered, starts = fact_bags(split, chosen)
     return pack(split, ordered, starts, np.arange(words) + 2, reach=reach, gap=gap)
+
+
+def vocabulary_of(setup: Setup) -> Vocabulary:
+    assert isinstance(setup.encoding, WordEncoding)
+    return setup.encoding.vocabulary
 
 
 def small_model(

@@ -10,11 +10,11 @@ import torch
 from fedrel import config
 from fedrel.assembly import prepare
 from fedrel.bags import pair_bags
-from fedrel.encoding.packed import pack
 from fedrel.errors import DivergedError, UserError
 from fedrel.evaluation.heldout import rank
 from fedrel.execution import Execution
 from fedrel.saved import load_model
+from tests.helpers import vocabulary_of
 
 TINY = [
     "data.size=600",
@@ -112,7 +112,7 @@ def test_the_test_split_is_not_read_before_the_end(tmp_path):
 def test_the_vocabulary_comes_from_training_text_alone():
     setup = prepare(tiny("extractor.min_count=1"))
     train = {setup.dataset.words[i].lower() for i in np.unique(setup.dataset.train.tokens)}
-    assert set(setup.vocabulary.words[2:]) == train
+    assert set(vocabulary_of(setup).words[2:]) == train
 
 
 def test_every_sentence_lives_on_exactly_one_platform():
@@ -160,7 +160,7 @@ def test_the_saved_model_gives_the_reported_scores(finished):
     saved = load_model(folder / "model")
     dataset = prepare(tiny()).dataset
     rows, starts = pair_bags(dataset.test)
-    shard = pack(dataset.test, rows, starts, saved.vocabulary.lookup(dataset.words), reach=saved.extractor.reach)
+    shard = saved.encoding.pack(dataset.test, rows, starts, saved.encoding.numbers(dataset.words))
     saved.model.load(saved.weights, shard)
     again = rank(saved.model.score_bags(shard).numpy(), dataset.test.facts).metrics()
     assert again == result["test"]

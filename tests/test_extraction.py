@@ -24,6 +24,7 @@ from fedrel.evaluation.calibration import Calibration
 from fedrel.extraction import Prediction, RelationExtractor
 from fedrel.facts import Fact
 from fedrel.saved import SavedModel
+from tests.helpers import vocabulary_of
 from tests.test_saved import prepared
 
 CALIBRATION = Calibration(0.6, 0.8, 0.2, 0.1)
@@ -37,8 +38,10 @@ def extractor_of(method="none", **settings_) -> RelationExtractor:
     saved = SavedModel(
         setup.model.twin(),
         setup.weights,
-        setup.vocabulary,
+        setup.encoding,
         setup.dataset.relations,
+        True,
+        True,
         setup.experiment.extractor,
         CALIBRATION,
         "0",
@@ -66,7 +69,7 @@ def marked(document: str, pieces: list[str | tuple[str, str]]) -> Document:
 def some_documents(count=40, entities=8, seed=0) -> list[Document]:
     """One sentence each, about two entities, in words of which the model knows some."""
     draw = random.Random(seed)
-    words = [*prepared().vocabulary.words[2:40], "zebra", "Ünïcode", "x1"]
+    words = [*vocabulary_of(prepared()).words[2:40], "zebra", "Ünïcode", "x1"]
     made = []
     for number in range(count):
         one, other = draw.sample(range(entities), 2)
@@ -126,7 +129,7 @@ def evaluated(extractor: RelationExtractor, documents: list[Document], folder) -
         instances += [Instance(tokens, one, other, "r"), Instance(tokens, other, one, "r")]
     dataset = build(folder, {"train": lambda: instances, "test": lambda: instances})
     split, settings_ = dataset.test, extractor.saved.extractor
-    numbers = extractor.saved.vocabulary.lookup(dataset.words)
+    numbers = extractor.saved.encoding.numbers(dataset.words)
     shard = pack(split, *pair_bags(split), numbers, reach=settings_.reach, gap=settings_.window // 2)
     model = extractor.saved.model.twin()
     model.load(extractor.saved.weights, shard)
@@ -241,7 +244,7 @@ def test_a_prediction_prints_well(extractor):
     assert (prediction.relation, prediction.confidence) == next(iter(prediction.confidences.items()))
     assert str(prediction) == f"Ann —{prediction.relation}→ Bonn  {prediction.confidence:.2f}"
     assert repr(prediction) == f"Prediction({prediction})"
-    assert repr(extractor) == f"RelationExtractor(pcnn, 14 relations, {len(prepared().vocabulary)} words)"
+    assert repr(extractor) == f"RelationExtractor(pcnn, 14 relations, {len(prepared().encoding)} words)"
     assert isinstance(prediction, Prediction)
 
 

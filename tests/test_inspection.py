@@ -182,7 +182,8 @@ def test_texts_with_labels(tmp_path, make, suffix):
     assert sum(report.parts["train"].labels.values()) == 6
     assert report.shared_rows == {"train-test": 2}
     assert report.suspicious.totals == {"duplicate rows": 2}
-    assert "comes with the text extractor" in report.advice[0]
+    assert "ready to run" in report.advice[0]
+    assert "extractor.kind=text" in report.advice[1]
 
 
 def test_one_text_with_two_labels_is_told(tmp_path):

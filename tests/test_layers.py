@@ -30,7 +30,9 @@ LAYERS = [
     ["facts", "saved", "showcase", "sightings"],
     ["extraction"],
     ["execution"],
-    ["comparison", "report"],
+    ["sections"],
+    ["cases", "comparison", "report", "tuning"],
+    ["tables"],
     ["cli"],
 ]
 

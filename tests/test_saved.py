@@ -14,6 +14,7 @@ import fedrel
 from fedrel import saved as saved_module
 from fedrel.assembly import Setup, prepare
 from fedrel.config import Data, Experiment, Extractor, Partition
+from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
 from fedrel.extraction import RelationExtractor
@@ -56,8 +57,8 @@ def same(one: SavedModel, other: SavedModel) -> bool:
         one.weights.keys() == other.weights.keys()
         and all(value.equal(other.weights[name]) for name, value in one.weights.items())
         and one.model.state_dict().keys() == other.model.state_dict().keys()
-        and (one.vocabulary, one.relations, one.extractor, one.calibration, one.version)
-        == (other.vocabulary, other.relations, other.extractor, other.calibration, other.version)
+        and (one.encoding, one.relations, one.extractor, one.calibration, one.version)
+        == (other.encoding, other.relations, other.extractor, other.calibration, other.version)
     )
 
 
@@ -82,7 +83,7 @@ def test_what_is_loaded_scores_as_what_was_saved(tmp_path, method, extractor):
         scores(loaded.model, loaded.weights, setup), scores(setup.model, setup.weights, setup)
     )
     assert type(loaded.model.denoiser) is type(setup.model.denoiser)
-    assert (loaded.vocabulary, loaded.relations) == (setup.vocabulary, setup.dataset.relations)
+    assert (loaded.encoding, loaded.relations) == (setup.encoding, setup.dataset.relations)
     assert (loaded.calibration, loaded.extractor) == (CALIBRATION, setup.experiment.extractor)
     assert (loaded.version, loaded.note) == (installed_version(), "")
     first, second = (
@@ -99,8 +100,9 @@ def test_frozen_vectors_of_a_file_travel_with_the_model(tmp_path):
     save_model(tmp_path / "model", setup, setup.weights, Calibration())
     vectors.unlink()
     loaded = load_model(tmp_path / "model")
-    assert {"the", "in", "of", "was"} <= set(loaded.vocabulary.words)
-    assert loaded.weights["words"][loaded.vocabulary.numbers["in"]].tolist() == [0, 1, 0, 0]
+    assert isinstance(loaded.encoding, WordEncoding)
+    assert {"the", "in", "of", "was"} <= set(loaded.encoding.vocabulary.words)
+    assert loaded.weights["words"][loaded.encoding.vocabulary.numbers["in"]].tolist() == [0, 1, 0, 0]
     np.testing.assert_array_equal(
         scores(loaded.model, loaded.weights, setup), scores(setup.model, setup.weights, setup)
     )
@@ -111,6 +113,7 @@ def test_the_files_are_what_they_say_they_are(folder):
     described = json.loads((folder / "config.json").read_text())
     assert set(described) == {
         *("format", "version", "extractor", "denoiser", "relations", "calibration", "sha256", "seal"),
+        *("na", "pairs"),
     }
     assert described["calibration"] == {"temperature": 1.7, "offset": -0.3, "ece_before": 0.2, "ece_after": 0.01}
     assert described["relations"][0] == "NA"

@@ -13,11 +13,12 @@ from fedrel.evaluation.heldout import rank
 def test_a_bag_of_words_stays_far_behind():
     setup = prepare(Experiment())
     train, test = setup.dataset.train, setup.dataset.test
+    numbers = setup.encoding.numbers(setup.dataset.words)
 
     def words_in(split):
         sentence = np.repeat(np.arange(len(split)), np.diff(split.offsets))
-        word = setup.sites.word_numbers[np.asarray(split.tokens)]
-        shape = (len(split), len(setup.vocabulary))
+        word = numbers[np.asarray(split.tokens)]
+        shape = (len(split), len(setup.encoding))
         return scipy.sparse.csr_matrix((np.ones(len(word)), (sentence, word)), shape=shape) > 0
 
     model = LogisticRegression(max_iter=300).fit(words_in(train), np.asarray(train.labels))

@@ -8,29 +8,32 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedrel import config, datasets
 from fedrel.algorithms import METHODS, Centralised, FedAvg
-from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name, pair_bags
+from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name
 from fedrel.config import Experiment, Extractor, Training
 from fedrel.denoisers import DENOISERS
-from fedrel.encoding import vectors
-from fedrel.encoding.packed import Shard, pack
-from fedrel.encoding.vocabulary import Vocabulary, from_training
+from fedrel.encoding import Encoding, vectors
+from fedrel.encoding.shard import Shard
+from fedrel.encoding.vocabulary import from_training
+from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError, suggest
-from fedrel.extractors import EXTRACTORS
+from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
+from fedrel.extractors import EXTRACTORS, Encoder
 from fedrel.federation.protocol import Site
 from fedrel.federation.sampling import Sampler
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.parallel import cores
-from fedrel.partition import iid, platform_names
+from fedrel.partition import Division, divide
 from fedrel.privacy.blind import blind
 from fedrel.seeds import derive, seeded
 
-METRICS = ("auc", "auc_2000", "ap", "p@100", "p@200", "p@300", "p@mean", "max_f1")
+__all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Setup:
     denoiser: str
     algorithm: FedAvg
     dataset: Dataset
-    vocabulary: Vocabulary
+    encoding: Encoding
+    evaluation: Evaluation
     model: Model
     weights: Named  # to start from
     sites: Sites
@@ -49,8 +53,8 @@ class Setup:
     hub: Site
 
     def shard_of(self, split: Split) -> Shard:
-        """A split as pair bags, for evaluation."""
-        rows, starts = pair_bags(split)
+        """A split as it is judged."""
+        rows, starts = self.evaluation.bags(split)
         return self.sites.pack(split, rows, starts)
 
     @cached_property
@@ -78,65 +82,108 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
 
 
 def complete(experiment: Experiment) -> Experiment:
-    """With the method's own settings filled in, so that a run's folder says all about it."""
+    """With the method's own settings filled in, so that a run's folder says all about it; refused, with what to change,
+    if the settings do not go together.
+    """
     algorithm, _ = choose_method(experiment.method)
+    if objection := algorithm.objection(experiment) or _objection(experiment):
+        raise UserError(objection)
+    require_metric(experiment.training.metric)
     return replace(experiment, method={"name": experiment.method["name"], **vars(algorithm)})
+
+
+def _objection(experiment: Experiment) -> str | None:
+    extractor, training = experiment.extractor, experiment.training
+    transformer = extractor.kind == "bert"
+    if extractor.window % 2 == 0:
+        return f"extractor.window = {extractor.window}: must be odd, to have a middle"
+    if training.lr * training.weight_decay >= 1:
+        return "training.lr times training.weight_decay must be below 1, or every step wipes the weights out"
+    if extractor.blind and not transformer:
+        return 'extractor.blind replaces mentions for a transformer; set extractor.kind = "bert", or leave it out'
+    if (extractor.lora or extractor.encoder == "frozen") and not transformer:
+        return 'extractor.lora and extractor.encoder are of a transformer; set extractor.kind = "bert"'
+    if extractor.lora and extractor.encoder == "frozen":
+        return 'extractor.lora trains a frozen encoder a little; leave extractor.encoder = "trainable"'
+    if transformer and extractor.embeddings == "frozen":
+        return 'extractor.embeddings is of word vectors; freeze a transformer with extractor.encoder = "frozen"'
+    return None
 
 
 def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line: None) -> Setup:
     experiment = complete(experiment)
     algorithm, denoiser = choose_method(experiment.method)
-    if experiment.training.metric not in METRICS:
-        wrong = experiment.training.metric
-        raise UserError(f'training.metric = "{wrong}" is no metric{suggest(wrong, METRICS)}')
-    if experiment.extractor.window % 2 == 0:
-        raise UserError(f"extractor.window = {experiment.extractor.window}: must be odd, to have a middle")
-    if experiment.training.lr * experiment.training.weight_decay >= 1:
-        raise UserError("training.lr times training.weight_decay must be below 1, or every step wipes the weights out")
     device = choose_device(experiment.engine.device)
     torch.set_num_threads(experiment.engine.threads or cores())
+    torch.set_float32_matmul_precision("high" if experiment.engine.precision == "tf32" else "highest")
     dataset = datasets.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
+    evaluation = evaluation_of(experiment.training.metric, dataset)
+    if not dataset.has_pairs and experiment.extractor.kind in ("pcnn", "cnn"):
+        raise UserError(
+            f'extractor.kind = "{experiment.extractor.kind}" looks for a pair of entities, and these are plain texts; '
+            'set extractor.kind = "text", "bag" or "bert"'
+        )
+    if experiment.extractor.blind and not dataset.has_pairs:
+        raise UserError("extractor.blind replaces mentions of entities, and these are plain texts; leave it out")
     for note in dataset.notes:
         say(note)
-    platforms = 1 if isinstance(algorithm, Centralised) else experiment.partition.platforms
-    rows = iid(len(dataset.train), platforms, experiment.seed)
-    pretrained = None
-    if experiment.extractor.vectors != "random":
-        say(f"loading word vectors ({experiment.extractor.vectors}) …")
-        pretrained = vectors.load(experiment.extractor.vectors)
-    known = set(pretrained.words) if pretrained else ()
-    vocabulary = from_training(dataset, experiment.extractor.min_count, known)
-    table = vectors.initial_table(vocabulary, experiment.extractor.word_dim, pretrained, experiment.seed)
-    model = build_model(experiment.extractor, denoiser, len(dataset.relations), table, experiment.seed)
-    weights = model.weights()  # the server's stay where messages are: in main memory
+    if isinstance(algorithm, Centralised):
+        division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
+    else:
+        division = divide(dataset, experiment.partition, experiment.seed)
+    encoding, model, weights = _model(experiment, denoiser, dataset, say)
     model.to(device)
-    if experiment.extractor.embeddings == "trainable":
-        weights[WORDS] = table
-    names = platform_names(platforms)
-    sites = Sites(
-        dataset=dataset,
-        rows=dict(zip(names, rows, strict=True)),
-        word_numbers=vocabulary.lookup(dataset.words),
-        model=model,
-        experiment=experiment,
-    )
+    sites = Sites(dataset=dataset, division=division, encoding=encoding, model=model, experiment=experiment)
     return Setup(
         experiment=experiment,
         denoiser=denoiser,
         algorithm=algorithm,
         dataset=dataset,
-        vocabulary=vocabulary,
+        encoding=encoding,
+        evaluation=evaluation,
         model=model,
         weights=weights,
         sites=sites,
-        sampler=Sampler(tuple(names), experiment.training.fraction, experiment.seed),
-        hub=Site("server", sites.shard_of(dataset.train, rows[0][:0]), model, experiment.training, experiment.seed),
+        sampler=Sampler(tuple(division.platforms), experiment.training.fraction, experiment.seed),
+        hub=sites.hub,
     )
 
 
+def _model(
+    experiment: Experiment, denoiser: str, dataset: Dataset, say: Callable[[str], None]
+) -> tuple[Encoding, Model, Named]:
+    """How sentences are read, the model on the CPU, and the weights to start from, which stay where messages are: in
+    main memory.
+    """
+    settings, relations, seed = experiment.extractor, len(dataset.relations), experiment.seed
+    if settings.kind == "bert":
+        from fedrel.encoding.pieces import PieceEncoding
+        from fedrel.extractors.bert import BERT, pretrained
+
+        say(f"loading pretrained weights ({settings.weights}) …")
+        pieces = PieceEncoding.of(settings, pairs=dataset.has_pairs)
+        with seeded(derive(seed, "model")):
+            body = pretrained(settings, pieces)
+            encoder = BERT(body, settings, pairs=dataset.has_pairs, precision=experiment.engine.precision)
+            model = assemble(encoder, settings, denoiser, relations)
+        return pieces, model, model.weights()
+    pretrained_vectors = None
+    if settings.vectors != "random":
+        say(f"loading word vectors ({settings.vectors}) …")
+        pretrained_vectors = vectors.load(settings.vectors)
+    known = set(pretrained_vectors.words) if pretrained_vectors else ()
+    vocabulary = from_training(dataset, settings.min_count, known)
+    table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed)
+    model = build_model(settings, denoiser, relations, table, seed)
+    weights = model.weights()
+    if settings.embeddings == "trainable":
+        weights[WORDS] = table
+    return WordEncoding.of(settings, vocabulary), model, weights
+
+
 def build_model(settings: Extractor, denoiser: str, relations: int, table: Tensor, seed: int) -> Model:
-    """A fresh model; with frozen embeddings the table is part of it, otherwise part of the weights."""
+    """A fresh model on word vectors; frozen ones are part of it, others part of the weights."""
     trainable = settings.embeddings == "trainable"
     with seeded(derive(seed, "model")):
         encoder = EXTRACTORS[settings.kind](
@@ -148,8 +195,14 @@ def build_model(settings: Extractor, denoiser: str, relations: int, table: Tenso
             activation=settings.activation,
             trainable_words=trainable,
         )
-        denoising = DENOISERS[denoiser](encoder.hidden, relations)
-        return Model(encoder, denoising, relations, None if trainable else table)
+        return assemble(encoder, settings, denoiser, relations, None if trainable else table)
+
+
+def assemble(
+    encoder: Encoder, settings: Extractor, denoiser: str, relations: int, frozen_words: Tensor | None = None
+) -> Model:
+    denoising = DENOISERS[denoiser](encoder.hidden, relations)
+    return Model(encoder, denoising, relations, frozen_words, bias=settings.bias)
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -166,18 +219,29 @@ def workers_of(experiment: Experiment) -> int:
 
 
 class Sites(Mapping[str, Site]):
-    """The platforms, each made when it is first asked for."""
+    """The platforms, each made when it is first asked for, and the server's own sentences."""
 
     def __init__(
-        self, *, dataset: Dataset, rows: dict[str, Ints], word_numbers: Ints, model: Model, experiment: Experiment
+        self, *, dataset: Dataset, division: Division, encoding: Encoding, model: Model, experiment: Experiment
     ) -> None:
         self.dataset = dataset
-        self.rows = rows
-        self.word_numbers = word_numbers
+        self.rows = division.platforms
+        self.encoding = encoding
         self.model = model
         self.experiment = experiment
         self.secret = secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
+        self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._made: dict[str, Site] = {}
+        self._server = self.shard_of(dataset.train, division.server)
+        self.hub = Site(  # which has no key to blind facts with
+            "server",
+            self._server,
+            model,
+            experiment.training,
+            experiment.seed,
+            platforms=len(self.rows),
+            first_relation=int(dataset.has_na),
+        )
 
     def __getitem__(self, name: str) -> Site:
         if name not in self._made:
@@ -199,15 +263,24 @@ class Sites(Mapping[str, Site]):
             return blind((fact_name(self.dataset, split, int(row)) for row in firsts), self.secret)
 
         training: Training = self.experiment.training
-        return Site(name, shard, self.model, training, self.experiment.seed, fact_keys=keys)
+        return Site(
+            name,
+            shard,
+            self.model,
+            training,
+            self.experiment.seed,
+            platforms=len(self.rows),
+            first_relation=int(self.dataset.has_na),
+            fact_keys=keys,
+            common=replace(self._server, labels=torch.zeros_like(self._server.labels)),  # its labels stay there
+        )
 
     def shard_of(self, split: Split, rows: Ints) -> Shard:
         """These rows as fact bags, for training."""
         return self.pack(split, *fact_bags(split, rows))
 
     def pack(self, split: Split, rows: Ints, starts: Ints) -> Shard:
-        settings = self.experiment.extractor
-        return pack(split, rows, starts, self.word_numbers, reach=settings.reach, gap=settings.window // 2)
+        return self.encoding.pack(split, rows, starts, self._numbers)
 
     @property
     def memories(self) -> dict[str, dict[str, Named | float]]:

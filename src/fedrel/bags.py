@@ -23,8 +23,8 @@ from fedrel.errors import UserError
 from fedrel.files import folder_whole, write_whole
 
 Ints = npt.NDArray[np.int64]
-FORMAT = 3  # of the folder; a cache of another format is built anew
-_COLUMNS = ("tokens", "offsets", "spans", "labels", "pairs", "sources", "expressed", "pair_entities")
+FORMAT = 4  # of the folder; a cache of another format is built anew
+_COLUMNS = ("tokens", "offsets", "spans", "labels", "pairs", "sources", "expressed", "pair_entities", "types")
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Split:
     sources: npt.NDArray[np.int32]  # (S,) numbers of `Dataset.sources`
     expressed: npt.NDArray[np.int8]  # (S,) 1 the sentence says so, 0 it does not, -1 unknown
     pair_entities: npt.NDArray[np.int32]  # (P, 2) numbers of `Dataset.entities`
+    types: npt.NDArray[np.int32] | None = None  # (S, 2) words that name the types of head and tail; -1: not told
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,6 +61,16 @@ class Dataset:
     def meta(self) -> dict[str, object]:
         loaded: dict[str, object] = json.loads((self.folder / "meta.json").read_text())
         return loaded
+
+    @property
+    def has_na(self) -> bool:
+        """Whether the first relation is "no relation"; otherwise every sentence has one that counts."""
+        return bool(self.meta["na"])
+
+    @property
+    def has_pairs(self) -> bool:
+        """Sentences with a pair of entities; otherwise plain texts."""
+        return bool(self.meta["has_pairs"])
 
     @property
     def relations(self) -> list[str]:
@@ -102,8 +113,9 @@ class Dataset:
         """Refuses a data set that tests on pairs it was trained on."""
         overlap = self.meta["overlap"]
         if overlap and not allowed:
+            what = "entity pairs" if self.has_pairs else "texts"
             raise UserError(
-                f"{overlap} entity pairs are in both train and test, so test scores would be too good; "
+                f"{overlap} {what} are in both train and test, so test scores would be too good; "
                 "remove them from one, or set data.allow_overlap = true"
             )
 
@@ -136,6 +148,7 @@ class _Columns:
     pairs: array[int] = field(default_factory=lambda: array("i"))
     sources: array[int] = field(default_factory=lambda: array("i"))
     expressed: array[int] = field(default_factory=lambda: array("b"))
+    types: array[int] = field(default_factory=lambda: array("i"))
     pair_numbers: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def save(self, folder: Path, name: str, relabel: npt.NDArray[np.int32]) -> None:
@@ -149,6 +162,7 @@ class _Columns:
             "sources": np.frombuffer(self.sources, np.int32),
             "expressed": np.frombuffer(self.expressed, np.int8),
             "pair_entities": entities,
+            "types": np.frombuffer(self.types, np.int32).reshape(-1, 2),
         }
         for column in _COLUMNS:
             content = io.BytesIO()  # a full disk has its error number when we write, and none when numpy does
@@ -163,13 +177,16 @@ def build(
     relations: Sequence[str] = (),
     notes: Iterable[str] = (),
     from_train: Sequence[str] = ("train",),
+    na: bool = True,
+    has_pairs: bool = True,
 ) -> Dataset:
     """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test.
-    `from_train` names those that come from the training text: none of their pairs should be in test.
+    `from_train` names those that come from the training text: none of their pairs should be in test. Without `na`,
+    "no relation" is no class; without `has_pairs`, the instances are plain texts.
     """
     words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns = {name: _Columns() for name in SPLITS}
-    for name in (NA, *relations):
+    for name in (*([NA] if na else []), *relations):
         labels(name)
     for split, instances in splits.items():
         _fill(columns[split], instances(), words, entities, sources, labels)
@@ -177,9 +194,13 @@ def build(
         if not columns[split].labels:
             raise UserError(f"the {split} split is empty; it needs at least one sentence")
     for split in splits:
-        if columns[split].labels and not any(columns[split].labels):  # NA is number 0
+        if na and columns[split].labels and not any(columns[split].labels):  # NA is number 0
             raise UserError(f'no {split} sentence has a relation other than "{NA}": there is nothing to find in it')
-    order = [NA, *(relations or sorted(name for name in labels.numbers if name != NA))]
+    order = sorted(labels.numbers)
+    if na:
+        order = [NA, *(relations or [name for name in order if name != NA])]
+    if len(order) < 2:
+        raise UserError(f'every sentence has the label "{order[0]}": there is nothing to tell apart')
     relabel = np.zeros(len(order), dtype=np.int32)
     relabel[[labels.numbers[name] for name in order]] = np.arange(len(order))
     with folder_whole(folder, others_do=True) as new:
@@ -191,6 +212,8 @@ def build(
         meta = {
             "format": FORMAT,
             "relations": order,
+            "na": na,
+            "has_pairs": has_pairs,
             "overlap": len(
                 columns["test"].pair_numbers.keys()
                 & {pair for name in from_train for pair in columns[name].pair_numbers}
@@ -221,6 +244,7 @@ def _fill(
         columns.pairs.append(columns.pair_numbers.setdefault(pair, len(columns.pair_numbers)))
         columns.sources.append(sources(instance.source))
         columns.expressed.append(-1 if instance.expressed is None else int(instance.expressed))
+        columns.types.extend([words(mention.type.lower()) if mention.type else -1 for mention in (head, tail)])
 
 
 def _read_names(path: Path) -> list[str]:
@@ -258,10 +282,11 @@ def iterate(dataset: Dataset, split: Split) -> Iterator[Instance]:
         head, tail = split.pair_entities[split.pairs[row]]
         a, b, c, d = (int(n) for n in split.spans[row])
         known = int(split.expressed[row])
+        types = ["" if n < 0 else dataset.words[n] for n in ((-1, -1) if split.types is None else split.types[row])]
         yield Instance(
             tokens=dataset.sentence(split, row),
-            head=Mention(dataset.entities[head], a, b),
-            tail=Mention(dataset.entities[tail], c, d),
+            head=Mention(dataset.entities[head], a, b, types[0]),
+            tail=Mention(dataset.entities[tail], c, d, types[1]),
             relation=dataset.relations[split.labels[row]],
             source=dataset.sources[split.sources[row]],
             expressed=None if known < 0 else bool(known),

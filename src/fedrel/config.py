@@ -99,7 +99,7 @@ class Engine:
     workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: one per core
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
     threads: int = number(1, low=0, high=1_024)
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of bert; auto: mixed on a GPU
+    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"  # of a transformer; auto: bfloat16 on a GPU
     save_every: int = number(1, low=1, high=1_000_000)  # rounds between checkpoints
 
 
@@ -107,6 +107,13 @@ class Engine:
 _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
     ("extractor", "kind", "bert"): {
         "training": {"optimizer": "adamw", "lr": 5e-5, "lr_decay": 0.0, "weight_decay": 0.01, "dropout": 0.1},
+    },
+    **{
+        ("extractor", "kind", kind): {
+            "extractor": {"min_count": 2},
+            "training": {"optimizer": "adamw", "lr": 3e-3, "lr_decay": 0.0},
+        }
+        for kind in ("text", "bag")
     },
     ("data", "source", "classification"): {"training": {"metric": "accuracy"}},
     **{

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedrel.bags import FORMAT, Dataset, build
 from fedrel.config import Data
-from fedrel.corpus import Instance, world
+from fedrel.corpus import NA, Instance, world
 from fedrel.corpus.formats import LABELLED, Reading
 from fedrel.corpus.splits import files_of, find_splits
 from fedrel.errors import UserError, suggest
@@ -43,6 +43,8 @@ def world_of(data: Data) -> world.World:
 
 
 def _world(data: Data, say: Callable[[str], None]) -> Dataset:
+    if data.na == "drop":
+        raise UserError('data.na = "drop": the built-in world is distant supervision, which needs NA pairs')
     made = world_of(data)
     key = _key("world", repr(made))
     streams: dict[str, Stream] = {split: partial(made.instances, split) for split in ("train", "dev", "test")}
@@ -55,11 +57,14 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
         raise UserError(f'data.source = "{data.source}" needs data.path, a folder with train and test files')
     found = find_splits(Path(data.path), data.source)
     hashes = {split: _hash(path, data.source) for split, path in found.items()}
-    key = _key(data.source, json.dumps(hashes, sort_keys=True))
+    key = _key(data.source, json.dumps(hashes, sort_keys=True), *(["without NA"] if data.na == "drop" else []))
     if kept := _kept(key):
         return kept
     readings = {split: Reading(data.source, path) for split, path in found.items()}
     streams: dict[str, Stream] = {split: reading.instances for split, reading in readings.items()}
+    texts = LABELLED[data.source].texts is not None
+    if data.na == "drop" and not texts:
+        streams = {split: partial(_with_relation, stream) for split, stream in streams.items()}
     for split in ("train", "test"):
         if split in found and _is_empty(streams[split]):
             raise UserError(f"{found[split]}: no sentences; {split} needs at least one{_because(readings[split])}")
@@ -71,11 +76,24 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
                 raise UserError(f"{data.path}: no test file; name it {name}")
             streams = _carve(streams, split)
             if _is_empty(streams[split]) or _is_empty(streams["train"]):
-                raise UserError(f"{data.path}: too few entity pairs to carve {split} from train; add a {split} file")
-            notes.append(f"no {split} sentences given: one pair in {_HELD_OUT} was carved from train for {split}")
+                few = "texts" if texts else "entity pairs"
+                raise UserError(f"{data.path}: too few {few} to carve {split} from train; add a {split} file")
+            what, one = ("texts", "text") if texts else ("sentences", "pair")
+            notes.append(f"no {split} {what} given: one {one} in {_HELD_OUT} was carved from train for {split}")
             from_train += ["dev"] if split == "dev" else []
-    make = partial(build, splits=streams, notes=_notes(notes, readings), from_train=from_train)
+    make = partial(
+        build,
+        splits=streams,
+        notes=_notes(notes, readings),
+        from_train=from_train,
+        na=data.na == "keep" and not texts,
+        has_pairs=not texts,
+    )
     return _cached(key, make, f"reading {data.path}", say)
+
+
+def _with_relation(stream: Stream) -> Iterator[Instance]:
+    return (instance for instance in stream() if instance.relation != NA)
 
 
 def _notes(notes: list[str], readings: dict[str, Reading]) -> Iterator[str]:

@@ -5,13 +5,14 @@ Every file of the folder is a contract (see docs/files.md). The test split is op
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from fedrel.assembly import Setup, workers_of
 from fedrel.bags import Split
 from fedrel.errors import DivergedError, UserError
 from fedrel.evaluation.calibration import Bools, Calibration, Floats, candidates, ece, fit_calibration
-from fedrel.evaluation.heldout import by_relation, curve, rank
 from fedrel.evaluation.selection import selection_quality
 from fedrel.federation import checkpoint
 from fedrel.federation.codec import Record
@@ -29,11 +29,14 @@ from fedrel.federation.protocol import Ask, Replies, named_in, number_in
 from fedrel.federation.run import Round, run
 from fedrel.files import folder_whole, write_whole
 from fedrel.learning.named import Named
+from fedrel.partition import count_labels
 from fedrel.saved import save_model
 from fedrel.showcase import examples, look
 from fedrel.version import installed_version
 
+Value = TypeVar("Value", Named, float, Named | float)
 BEST = "best.safetensors"
+_SHOWN_PLATFORMS = 100
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ class Execution:
         self.tick = tick
         self.saved_rounds = 0  # what a resumed run would go on from
         self.standing = _Standing(data=setup.dataset.folder.name)
-        self.state: Record = setup.algorithm.start(setup.weights)
+        # A word table is worked on row by row, in main memory; a transformer's weights can stay where it trains.
+        self._direct = setup.model.encoder.words is None and setup.model.device.type != "cpu"
+        self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
         self._losses: list[tuple[float, float]] = []
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
@@ -86,6 +91,7 @@ class Execution:
             on_upload=self._note_upload,
             on_answer=lambda ask, platform: tick(f"{ask.task} {platform}"),
             workers=workers_of(setup.experiment),
+            direct=self._direct,
         )
         if resume:
             self._go_on()
@@ -107,7 +113,7 @@ class Execution:
         if (self.out / "result.json").exists():
             raise UserError(f"{self.out}: this run is finished; look at it with: fedrel show {self.out}")
         saved = checkpoint.load(self.out / "checkpoint")
-        self.state = saved.state
+        self.state = {name: self._at_home(value) for name, value in saved.state.items()}
         self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
         self.saved_rounds = self.standing.rounds
         if self.standing.data != self.setup.dataset.folder.name:
@@ -115,11 +121,15 @@ class Execution:
         self._simulator.bytes_up = self.standing.bytes_up
         self._simulator.bytes_down = self.standing.bytes_down
         for name, memory in saved.memories.items():
-            self.setup.sites[name].memory = memory
+            self.setup.sites[name].memory = {key: self._at_home(value) for key, value in memory.items()}
         # A round that was cut off is repeated: what it had already logged goes.
         for name in ("metrics.jsonl", "ledger.jsonl"):
             lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
             write_whole(self.out / name, "".join(_up_to(lines, self.standing.rounds)))
+
+    def _at_home(self, value: Value) -> Value:
+        """Where the server computes."""
+        return value.to(self.setup.model.device) if self._direct and isinstance(value, Named) else value
 
     def _save(self, folder: Path) -> None:
         progress = dict(vars(self.standing))
@@ -151,7 +161,7 @@ class Execution:
         self.tick("dev")
         scores = self._score(named_in(self.state, "weights"), "dev")
         standing.add("dev", time.perf_counter() - begin)
-        metrics = rank(scores, self.setup.dataset.dev.facts).metrics()
+        metrics = self.setup.evaluation.metrics(scores, self.setup.dataset.dev)
         score = metrics[self.setup.experiment.training.metric]
         if not np.isfinite(scores).all():
             raise DivergedError(
@@ -161,11 +171,15 @@ class Execution:
             standing.best_round, standing.best_score = standing.rounds, score
             checkpoint.save_weights(self.out / "checkpoint" / BEST, named_in(self.state, "weights"))
         sentences = sum(weight for _, weight in self._losses)
+        loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
+        if "loss" in self.state:  # of the server's own training
+            loss = number_in(self.state, "loss")
+        sentences = sentences or sum(len(self.setup.sites[name].shard) for name in self._simulator.active)
         trained = int(sentences) * self.setup.experiment.training.epochs
-        line = {
+        line: dict[str, Any] = {
             "round": standing.rounds,
             "lr": self.setup.experiment.training.lr_at(done.number),
-            "loss": sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None,
+            "loss": loss,
             "dev": metrics,
             "selection": self._selection(),
             "cohort": done.cohort,
@@ -177,6 +191,8 @@ class Execution:
             },
             "seconds": done.seconds,
         }
+        if "trace" in self.state:  # what a method shows of itself
+            line["trace"] = {name: value.tolist() for name, value in named_in(self.state, "trace").items()}
         standing.bytes_up, standing.bytes_down = self._simulator.bytes_up, self._simulator.bytes_down
         standing.trained += trained
         standing.seconds += time.perf_counter() - begin + done.seconds
@@ -184,7 +200,8 @@ class Execution:
         _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
         self._pending, self._losses = [], []
         saving = time.perf_counter()
-        self._save(self.out)
+        if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
+            self._save(self.out)
         standing.add("checkpoint", time.perf_counter() - saving)
         return Progress(line, standing.best_round, standing.best_score, self._stopped())
 
@@ -243,10 +260,10 @@ class Execution:
         self.tick("test")
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
         test: Split = setup.dataset.test
-        on_dev = candidates(self._score(best, "dev"), setup.dataset.dev.facts)
+        evaluation, na = setup.evaluation, setup.dataset.has_na
+        on_dev = candidates(self._score(best, "dev"), evaluation.truth(setup.dataset.dev), na=na)
         calibration = fit_calibration(*on_dev)
         scores = self._score(best, "test")
-        ranking = rank(scores, test.facts)
         standing.add("test", time.perf_counter() - begin)
         lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
         best_line = lines[standing.best_round - 1]
@@ -259,8 +276,8 @@ class Execution:
             selection = selection_quality(setup.dataset.train, seen.selected)
         save_model(self.out / "model", setup, best, calibration)
         details = {
-            "pr": curve(ranking),
-            "relations": by_relation(scores, test.facts, setup.dataset.relations),
+            **evaluation.details(scores, test),
+            "labels": _labels(setup),
             "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
             "held": {name: len(rows) for name, rows in setup.sites.rows.items()},
             "examples": [] if seen is None else examples(setup, seen),
@@ -274,9 +291,9 @@ class Execution:
             "rounds": standing.rounds,
             "best_round": standing.best_round,
             "dev": best_line["dev"],
-            "test": ranking.metrics(),
+            "test": evaluation.metrics(scores, test),
             "selection": selection,
-            "calibration": _calibration(calibration, *candidates(scores, test.facts)),
+            "calibration": _calibration(calibration, *candidates(scores, evaluation.truth(test), na=na)),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
             "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
@@ -284,6 +301,15 @@ class Execution:
         }
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
         return result
+
+
+def _labels(setup: Setup) -> dict[str, dict[str, int]]:
+    """Who holds how many sentences of which label; of the first platforms, where there are very many."""
+    relations = setup.dataset.relations
+    return {
+        name: {relations[label]: int(count) for label, count in enumerate(count_labels(setup.dataset, rows)) if count}
+        for name, rows in itertools.islice(setup.sites.rows.items(), _SHOWN_PLATFORMS)
+    }
 
 
 def _calibration(fitted: Calibration, scores: Floats, right: Bools) -> dict[str, Any]:

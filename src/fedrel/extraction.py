@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,12 +16,11 @@ import torch
 
 from fedrel.alignment.kb import KB
 from fedrel.alignment.kb import load as load_kb
-from fedrel.alignment.mentions import Spot, Spotter, ordered_pairs
+from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, ordered_pairs
 from fedrel.bags import Ints
 from fedrel.corpus import Document
 from fedrel.corpus.checks import check_span
 from fedrel.corpus.tokens import tokenize
-from fedrel.encoding.packed import pack
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Floats
 from fedrel.facts import Fact, Support, arrow
@@ -67,16 +66,19 @@ class RelationExtractor:
         self.saved = saved
         self.relations = saved.relations
         self.calibration = saved.calibration
-        self._numbers = saved.vocabulary.numbers
-        self._identity = np.arange(len(saved.vocabulary))
+        self._first = int(saved.has_na)  # of the relations that state something
+        if not saved.has_pairs:
+            raise UserError("this model was trained on plain texts: it knows labels of texts, no relations")
 
     def __repr__(self) -> str:
         settings = self.saved.extractor
-        return f"RelationExtractor({settings.kind}, {len(self.relations) - 1} relations, {len(self._numbers):,} words)"
+        known = len(self.relations) - self._first
+        return f"RelationExtractor({settings.kind}, {known} relations, {len(self.saved.encoding):,} words)"
 
-    def predict(self, text: str, *, head: Span, tail: Span) -> Prediction:
+    def predict(self, text: str, *, head: Span, tail: Span, types: tuple[str, str] = ("", "")) -> Prediction:
         """The relation of text[head[0]:head[1]] to text[tail[0]:tail[1]], as this sentence has it. The best relation is
-        given even where "no relation" (NA) would be likelier: look at the confidence.
+        given even where "no relation" (NA) would be likelier: look at the confidence. `types` of head and tail (drug,
+        disease, …) are all that a model sees of them that was trained with extractor.blind; others need none.
         """
         head, tail = _checked(text, head, "head"), _checked(text, tail, "tail")
         if head[0] < tail[1] and tail[0] < head[1]:
@@ -89,10 +91,11 @@ class RelationExtractor:
             )
         with Sightings() as seen:
             seen.add_sentence("", 0, text, self._look_up(words))
-            seen.add(0, 1, (*words.touched(*head), *words.touched(*tail)), (*head, *tail))
+            spans, told = (*words.touched(*head), *words.touched(*tail)), (self._type(types[0]), self._type(types[1]))
+            seen.add(0, 1, spans, (*head, *tail), told)
             seen.close()
             confidence = next(self._scored(seen, np.zeros(1, np.int64))).confidence
-        order = np.argsort(-confidence[0, 1:], kind="stable") + 1
+        order = np.argsort(-confidence[0, self._first :], kind="stable") + self._first
         ranked = {self.relations[number]: float(confidence[0, number]) for number in order}
         best = self.relations[order[0]]
         return Prediction(text[slice(*head)], best, text[slice(*tail)], ranked[best], ranked)
@@ -134,7 +137,7 @@ class RelationExtractor:
         spotter = Spotter(kb, language)
         counts, entities = spotter.counts, _Entities()
         with Sightings() as seen:
-            for sentence in spotter.sentences(_documents(texts)):
+            for sentence, types in self._sentences(spotter, _documents(texts)):
                 if len(sentence.spots) > 1:
                     words = _Words.of(sentence.text)
                     if len(words) > _LONGEST:  # before its pairs: a table without full stops has millions
@@ -144,7 +147,8 @@ class RelationExtractor:
                         for head, tail in pairs:
                             spans = (*words.touched(head.start, head.end), *words.touched(tail.start, tail.end))
                             places = (head.start, head.end, tail.start, tail.end)
-                            seen.add(entities.number(head), entities.number(tail), spans, places)
+                            told = (types.get(head[:2], -1), types.get(tail[:2], -1)) if types else (-1, -1)
+                            seen.add(entities.number(head), entities.number(tail), spans, places, told)
                 tick(spotter)
             seen.close()
             known = _Known(kb, entities.listed)
@@ -152,26 +156,42 @@ class RelationExtractor:
             for scored in self._scored(seen, known.meanings(seen.pairs)):
                 counts["scored"] += int(scored.chunk.seen.sum())
                 tick(spotter)
-                for bag, relation in np.argwhere(scored.confidence[:, 1:] >= min_confidence).tolist():
+                for bag, relation in np.argwhere(scored.confidence[:, self._first :] >= min_confidence).tolist():
                     one, other = seen.pairs[scored.chunk.pairs[bag]].tolist()
-                    name = self.relations[relation + 1]
+                    name = self.relations[relation + self._first]
                     if (new_only and known.has(one, name, other)) or not known.allows(one, name, other):
                         continue
                     if ambiguous or known.is_clear(one, other):
-                        yield self._fact(seen, scored, known, bag, relation + 1)
+                        yield self._fact(seen, scored, known, bag, relation + self._first)
                     else:
                         counts["ambiguous facts"] += 1
 
+    def _sentences(
+        self, spotter: Spotter, documents: Iterable[Document]
+    ) -> Iterator[tuple[SpottedSentence, Mapping[Span, int]]]:
+        """Every sentence, and the types of what is marked in it, for a model that sees nothing else of a mention."""
+        if not self.saved.extractor.blind:
+            yield from ((sentence, {}) for sentence in spotter.sentences(documents))
+            return
+        for document in documents:
+            types = {(mark.start, mark.end): self._type(mark.type) for mark in document.annotations or ()}
+            for sentence in spotter.sentences([document]):
+                start = sentence.start
+                yield sentence, {(begin - start, end - start): number for (begin, end), number in types.items()}
+
+    def _type(self, name: str) -> int:
+        return int(self.saved.encoding.numbers([name.lower()])[0]) if name else -1
+
     def _look_up(self, words: _Words) -> list[int]:
-        known = self._numbers
-        return [known.get(token.lower(), 1) for token in words.tokens]
+        numbers: list[int] = self.saved.encoding.numbers(words.tokens).tolist()
+        return numbers
 
     def _scored(self, seen: Sightings, meaning: Ints) -> Iterator[_Scored]:
         """Chunk by chunk, all sentences of a pair in one."""
-        settings, model = self.saved.extractor, self.saved.model
+        model = self.saved.model
         for it in seen.chunks(_AT_ONCE, _MOST, meaning):
             places = np.arange(len(it.rows))
-            shard = pack(it.split, places, it.starts, self._identity, reach=settings.reach, gap=settings.window // 2)
+            shard = self.saved.encoding.pack(it.split, places, it.starts)
             model.load(self.saved.weights, shard)
             scores, alone = model.score_sentences(shard.bags_of(torch.arange(shard.bags)))
             yield _Scored(it, self.calibration.confidence(scores.numpy()), alone.numpy())

@@ -247,7 +247,11 @@ def _classification(path: Path, found: Detected) -> Report:
         raise UserError(f"{report.parts['train'].path}: no texts; train needs at least one")
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
     report.shared_rows = report.suspicious.in_two_splits()
-    report.advice = ["texts with one label each: they load; training on them comes with the text extractor."]
+    settings = (f"data.source={found.source}", f"data.path={path}", "extractor.kind=text", "method.name=fedavg")
+    report.advice = [
+        "texts with one label each: ready to run, with an extractor for plain text (text, bag or bert).",
+        _command("fedrel", "run", *(part for setting in settings for part in ("--set", setting))),
+    ]
     return report
 
 

@@ -1,5 +1,5 @@
-"""A trained model as a folder: weights.safetensors, vocabulary.txt and config.json, which describes and seals the
-others. Never pickle.
+"""A trained model as a folder: weights.safetensors, what is needed to read text as it does (vocabulary.txt, or a
+tokenizer in encoder/), and config.json, which describes and seals the others. Never pickle.
 """
 
 from __future__ import annotations
@@ -8,28 +8,42 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from fedrel.assembly import Setup, build_model
+import torch
+
+from fedrel.assembly import Setup, assemble, build_model
 from fedrel.config import Extractor, section
-from fedrel.encoding.vocabulary import Vocabulary
+from fedrel.encoding import Encoding
+from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
 from fedrel.federation.checkpoint import load_weights, save_weights
 from fedrel.files import sha256, write_whole
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
+from fedrel.seeds import seeded
 from fedrel.version import installed_version
 
 FORMAT = 1  # of the folder
-_WEIGHTS, _VOCABULARY, _CONFIG = "weights.safetensors", "vocabulary.txt", "config.json"
+_WEIGHTS, _CONFIG = "weights.safetensors", "config.json"
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """An encoder that needs more than the settings to be made again."""
+
+    def save(self, folder: Path) -> list[str]: ...
 
 
 @dataclass(frozen=True)
 class SavedModel:
     model: Model
     weights: Named
-    vocabulary: Vocabulary
+    encoding: Encoding
     relations: list[str]
+    has_na: bool
+    has_pairs: bool
     extractor: Extractor
     calibration: Calibration
     version: str  # of the fedrel that saved it
@@ -42,19 +56,21 @@ class SavedModel:
 
 
 def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibration) -> None:
-    """Frozen word vectors are stored too, so that the folder is all one needs."""
-    frozen = setup.model.frozen_words
-    whole = weights if frozen is None else Named({**weights, WORDS: frozen})
-    save_weights(folder / _WEIGHTS, whole)
-    write_whole(folder / _VOCABULARY, "\n".join(setup.vocabulary.words))
+    """What is never trained (frozen word vectors, say) is stored too, so that the folder is all one needs."""
+    save_weights(folder / _WEIGHTS, Named({**weights, **setup.model.fixed()}))
+    names = [_WEIGHTS, *setup.encoding.save(folder)]
+    if isinstance(setup.model.encoder, Describes):
+        names += setup.model.encoder.save(folder)
     described: dict[str, object] = {
         "format": FORMAT,
         "version": installed_version(),
         "extractor": vars(setup.experiment.extractor),
         "denoiser": setup.denoiser,
         "relations": setup.dataset.relations,
+        "na": setup.dataset.has_na,
+        "pairs": setup.dataset.has_pairs,
         "calibration": asdict(calibration),
-        "sha256": {name: sha256(folder / name) for name in (_WEIGHTS, _VOCABULARY)},
+        "sha256": {name: sha256(folder / name) for name in sorted(set(names))},
     }
     write_whole(folder / _CONFIG, json.dumps(described | {"seal": _seal(described)}, indent=1) + "\n")
 
@@ -85,15 +101,33 @@ def load_model(folder: Path) -> SavedModel:
         if sha256(folder / name) != digest:
             raise UserError(f"{folder / name}: damaged or changed since the model was saved; copy the model again")
     settings = section(Extractor, described["extractor"], str(path))
-    words = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
     relations: list[str] = described["relations"]
     weights = load_weights(folder / _WEIGHTS)
-    model = build_model(settings, described["denoiser"], len(relations), weights[WORDS], seed=0)
+    has_na, has_pairs = described.get("na", True), described.get("pairs", True)
+    encoding, model = _rebuild(folder, settings, described["denoiser"], len(relations), weights, has_pairs)
     missing = [name for name, _ in model.named_parameters() if name not in weights]
     if missing:
         raise UserError(f"{folder}: the weights lack {', '.join(missing)}")
+    fixed = [(name, value) for name, value in model.named_parameters() if not value.requires_grad]
+    with torch.no_grad():
+        for name, value in fixed:
+            value.copy_(weights[name])
     calibration = Calibration(**described["calibration"])
-    return SavedModel(model, weights, Vocabulary(tuple(words)), relations, settings, calibration, version)
+    return SavedModel(model, weights, encoding, relations, has_na, has_pairs, settings, calibration, version)
+
+
+def _rebuild(
+    folder: Path, settings: Extractor, denoiser: str, relations: int, weights: Named, has_pairs: bool
+) -> tuple[Encoding, Model]:
+    if settings.kind != "bert":
+        return WordEncoding.load(folder, settings), build_model(settings, denoiser, relations, weights[WORDS], seed=0)
+    from fedrel.encoding.pieces import PieceEncoding
+    from fedrel.extractors.bert import BERT, rebuilt
+
+    pieces = PieceEncoding.load(folder, settings, pairs=has_pairs)
+    with seeded(0):  # what is drawn here is replaced by what was learnt
+        encoder = BERT(rebuilt(folder, settings, pieces), settings, pairs=has_pairs)
+        return pieces, assemble(encoder, settings, denoiser, relations)
 
 
 def _seal(described: dict[str, object]) -> str:

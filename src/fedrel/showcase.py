@@ -51,7 +51,7 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
         won = elect(ballots)
         best = {name: rows[won[name]["won"].numpy()] for name, rows in best.items()}
     selected = np.concatenate(list(best.values()))
-    return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] > 0]))
+    return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] >= int(setup.dataset.has_na)]))
 
 
 def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:
     train = setup.dataset.train
     is_selected = np.zeros(len(train), dtype=bool)
     is_selected[seen.selected] = True
-    rows, starts = fact_bags(train, np.flatnonzero(np.asarray(train.labels) > 0))
+    rows, starts = fact_bags(train, np.flatnonzero(np.asarray(train.labels) >= int(setup.dataset.has_na)))
     shown: list[dict[str, Any]] = []
     per_relation = Counter[int]()
     for bag in np.argsort(starts[:-1] - starts[1:], kind="stable"):  # the largest first

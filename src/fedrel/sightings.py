@@ -23,7 +23,7 @@ Span = tuple[int, int]
 _COLUMNS = {
     **{"names": "B", "name_lengths": "i"},  # of documents
     **{"documents": "i", "begins": "q", "texts": "B", "text_lengths": "i", "tokens": "i", "lengths": "i"},  # sentences
-    **{"sentences": "i", "pairs": "q", "spans": "i", "places": "i"},  # of sightings
+    **{"sentences": "i", "pairs": "q", "spans": "i", "places": "i", "types": "i"},  # of sightings
 }
 _BUFFERED = 1 << 20  # bytes of a column before all are written
 
@@ -81,13 +81,23 @@ class Sightings:
         if any(len(columns[name]) * columns[name].itemsize > _BUFFERED for name in ("texts", "places")):
             self._write()
 
-    def add(self, head: int, tail: int, spans: tuple[int, int, int, int], places: tuple[int, int, int, int]) -> None:
-        """Two entities by their numbers, `spans` of both in tokens, `places` in characters."""
+    def add(
+        self,
+        head: int,
+        tail: int,
+        spans: tuple[int, int, int, int],
+        places: tuple[int, int, int, int],
+        types: tuple[int, int] = (-1, -1),
+    ) -> None:
+        """Two entities by their numbers, `spans` of both in tokens, `places` in characters, `types` by the numbers of
+        the words that name them; -1: not told.
+        """
         columns = self._columns
         columns["sentences"].append(self._sentences - 1)
         columns["pairs"].append(head << 32 | tail)
         columns["spans"].extend(spans)
         columns["places"].extend(places)
+        columns["types"].extend(types)
 
     def close(self) -> None:
         """All is there; from here on it is read."""
@@ -145,6 +155,7 @@ class Sightings:
             sources=nothing,
             expressed=np.full(len(rows), -1, np.int8),
             pair_entities=np.zeros((0, 2), np.int32),
+            types=self._read["types"].reshape(-1, 2)[rows],
         )
 
     def place(self, sighting: int) -> Place:

@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from fedrel.algorithms import METHODS
-from fedrel.assembly import METRICS, complete
+from fedrel.assembly import complete
 from fedrel.cli.console import complain
 from fedrel.config import read as read_experiment
+from fedrel.evaluation import heldout
 from fedrel.saved import load_model
 from tests.instances import row, sentences, write
 
@@ -64,7 +65,7 @@ def test_a_run_writes_every_file_of_the_contract(finished):
     assert set(result) == RESULT
     assert set(result["bytes"]) == {"up", "down"}
     assert set(result["seconds"]) == {"total", "by_phase"}
-    assert set(result["dev"]) == set(result["test"]) == set(METRICS)
+    assert set(result["dev"]) == set(result["test"]) == set(heldout.METRICS)
     assert all(
         0 <= value <= 1 and math.isfinite(value) for value in (*result["dev"].values(), *result["test"].values())
     )
@@ -339,7 +340,7 @@ def test_tokens_of_every_kind_train_and_are_reported(fedrel, tmp_path):
     outcome = fedrel("run", *data, *sets("method.warmup=0"), "--out", tmp_path / "r")
     assert outcome.code == 0
     saved = load_model(tmp_path / "r" / "model")
-    assert len(saved.vocabulary) == len(saved.weights["words"])
+    assert len(saved.encoding) == len(saved.weights["words"])
 
 
 # -------------------------------------------------------------------------------------- show and methods

@@ -1,9 +1,11 @@
 """`fedrel compare` on tiny worlds: tables, reuse, and bad tables."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from fedrel.cli import console
 from tests.cli.test_cli import TINY, sets, strict
 
 
@@ -35,6 +37,25 @@ def compare_file(tmp_path: Path, section: str) -> str:
         ('rows = ["one"]\nreference = "none"', 'c.toml: compare.reference = "none" is no row'),
         ('metric = "acu"', 'c.toml: "acu" is no metric; did you mean "auc"?'),
         ("metric = 3", 'c.toml: "3" is no metric'),
+        ("metrics = 3", "c.toml:2: compare.metrics must be a list"),
+        ('metrics = ["ap", "acu"]', 'c.toml: "acu" is no metric; did you mean "auc"?'),
+        ('metric = "ap"\nmetrics = ["auc"]', 'c.toml: compare.metric = "ap" is not among compare.metrics'),
+        ('metric = "micro_f1"', 'by training.metric = "ap" have no "micro_f1"; set training.metric to a score of'),
+        ('metric = "rounds_to_target"', "c.toml: rounds_to_target needs compare.target, the dev score to reach"),
+        ("target = -1", "c.toml:2: compare.target = -1.0: must be above 0"),
+        ("scale = 0", "c.toml:2: compare.scale = 0.0: must be above 0"),
+        ('statistic = "mode"', 'c.toml:2: compare.statistic = "mode" is none of mean, median'),
+        ('figure = "pie"', 'c.toml:2: compare.figure = "pie" is none of'),
+        ("paper = 3", "c.toml:2: compare.paper must be text, not 3"),
+        ("data = 3", "c.toml:2: compare.data must be text, not 3"),
+        ('rows = [{label = "a", paper = 3}]', "c.toml: paper of a must be a section of numbers by column"),
+        ('rows = [{label = "a", paper = {default = "3"}}]', "paper of a: '3' is neither a number nor [number,"),
+        ('rows = [{label = "a", paper = {default = [1, 2, 3]}}]', "paper of a: [1, 2, 3] is neither a number"),
+        (
+            'rows = [{label = "a", paper = {default = {acu = 3}}}]',
+            'paper of a: "acu" is no metric; did you mean "auc"?',
+        ),
+        ('rows = [{label = "a", paper = {b = 3}}]', 'c.toml: row "a" wants the column "b"'),
         ('rows = ["on"]', 'method.name = "on" is no method; did you mean "one"?'),
         ('rows = [{label = "a", set = ["training.lr=-1"]}]', "a, default: training.lr = -1.0: must be above 0"),
         ('rows = [{label = "a", set = ["training.lr"]}]', "write it as section.key=value"),
@@ -44,6 +65,31 @@ def compare_file(tmp_path: Path, section: str) -> str:
 )
 def test_a_bad_comparison_is_refused_before_anything_runs(refused, tmp_path, section, says):
     assert says in refused("compare", compare_file(tmp_path, section), "--out", "c")
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ("", "c.toml: there is no quick scale; say what it is in a section [compare.quick]"),
+        ("quick = 3", "c.toml:2: compare.quick must be a section"),
+        ("[compare.quick]\nseed = 1", 'c.toml:3: unknown key "compare.quick.seed"; did you mean "seeds"?'),
+        ("[compare.quick]\nseeds = 0", "c.toml:3: compare.quick.seeds must be a whole number from 1"),
+        ("[compare.quick]\nset = 3", 'c.toml:3: compare.quick.set must be a list of "key=value"'),
+        ("[compare.quick]\nrows = [3]", "c.toml:3: compare.quick.rows must be a list of labels of rows"),
+        ('[compare.quick]\nrows = ["on"]', 'c.toml: compare.quick.rows: "on" is not there; did you mean "one"?'),
+        ('[compare.quick]\ncolumns = ["C"]', 'c.toml: compare.quick.columns: "C" is not there; there is default'),
+        ('[compare.quick]\nset = ["training.lr=-1"]', "training.lr = -1.0: must be above 0"),
+    ],
+)
+def test_a_bad_quick_scale_is_refused(refused, tmp_path, section, says):
+    assert says in refused("compare", compare_file(tmp_path, section), "--quick", "--out", "c")
+
+
+def test_missing_data_is_one_sentence_with_what_to_get(refused, tmp_path):
+    (tmp_path / "c.toml").write_text('[data]\nsource = "nyt10"\n[compare]\ndata = "NYT10 from its library"\n')
+    get = "; get NYT10 from its library; then name the folder with --data, or try --quick"
+    assert refused("compare", "c.toml") == f"no data given{get}"
+    assert refused("compare", "c.toml", "--data", "nowhere") == f"nowhere is not there{get}"
 
 
 def test_compare_must_be_a_section(refused, tmp_path):
@@ -64,6 +110,8 @@ def test_compare_must_be_a_section(refused, tmp_path):
         (["--methods", "one,lazymil"], 'method.name = "lazymil" is no method; did you mean "lazy-mil"?'),
         (["--methods", "one,one"], '"one" is there twice'),
         (["--metric", "f1"], '"f1" is no metric'),
+        (["--data", "here"], "--data here: all of this runs on the built-in world; set data.source, or leave"),
+        (["--quick"], "compare: there is no quick scale"),
         (["--set", "training.lr=-1"], "--set: training.lr = -1.0: must be above 0"),
         (["--set", "extractor.window=2", "--methods", "one"], "extractor.window = 2: must be odd"),
     ],
@@ -120,3 +168,75 @@ def test_one_run_serves_two_columns_that_are_the_same_and_a_cut_off_one_goes_on(
     broken = fedrel(*call)
     assert broken.code == 2
     assert "result.json: unreadable" in broken.err
+
+
+TABLE = """
+[data]
+source = "opennre"
+
+[compare]
+rows = [{label = "ours", set = ["method.name=one"], paper = {"C = 1" = 21.5}}, "none"]
+columns = [{label = "C = 1"}, {label = "elsewhere", set = ["data.path=elsewhere"]}]
+metrics = ["ap", "rounds_to_target"]
+target = 0.99
+scale = 100
+seeds = 1
+figure = "FIGURE"
+paper = "Somebody et al., table 9"
+data = "the set from its library"
+
+[compare.quick]
+set = [
+  "data.source=world", "data.size=600", "training.rounds=2", "partition.platforms=3", "extractor.filters=4",
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("figure", "file"), [("rounds", "rounds.png"), ("bars", "bars.png"), ("cases", "cases.md"), ("none", None)]
+)
+def test_a_table_with_a_papers_numbers_on_the_quick_scale(fedrel, tmp_path, monkeypatch, figure, file):
+    monkeypatch.setattr(console.out, "_width", 200)
+    (tmp_path / "c.toml").write_text(TABLE.replace("FIGURE", figure))
+    out = tmp_path / "out"
+    done = fedrel("compare", tmp_path / "c.toml", "--quick", "--jobs", 1, "--out", out)
+    assert done.code == 0, done.err
+    assert "QUICK SCALE: test ap, mean ± standard deviation over seeds, times 100" in done.out
+    assert "paper 21.5" in done.out
+    assert "— (0 of 1 reached it)" in done.out
+    assert "paper: Somebody et al., table 9" in done.out
+    assert f"figure  {out / file}" in done.out if file else "figure" not in done.out
+    report = strict((out / "compare.json").read_text())
+    assert (report["quick"], report["target"], report["dev_metric"]) == (True, 0.99, "ap")
+    first = report["summary"][0]
+    assert first["paper"] == {"ap": {"value": 21.5, "std": None}}
+    assert first["metrics"]["rounds_to_target"]["runs"] == 1
+    if file and file.endswith(".png"):
+        assert (out / file).read_bytes().startswith(b"\x89PNG")
+    if figure == "cases":
+        text = (out / file).read_text()
+        assert "| platform | sentence | expresses it | ours | none |" in text
+        assert re.search(r"\| p\d \| .+ \| (yes|no) \| [✓✗] \| ✓ \|", text)
+
+
+def test_columns_whose_data_is_missing_are_left_out_and_said_so(fedrel, tmp_path):
+    (tmp_path / "c.toml").write_text(TABLE.replace("FIGURE", "none"))
+    assert fedrel("data", "world", "--out", tmp_path / "sets", "--size", 600).code == 0
+    out = tmp_path / "out"
+    done = fedrel("compare", tmp_path / "c.toml", "--quick", "--data", tmp_path / "sets", "--jobs", 1, "--out", out)
+    assert done.code == 0, done.err
+    assert "elsewhere: left out, since its data is not there (the set from its library)" in done.err
+    cells = strict((out / "compare.json").read_text())["cells"]
+    assert [(cell["row"], cell["column"]) for cell in cells] == [("ours", "C = 1"), ("none", "C = 1")]
+
+
+def test_the_similarity_of_classifier_vectors_is_drawn_for_fedcmc_alone(fedrel, tmp_path):
+    text = TABLE.replace("FIGURE", "similarity").replace('"rounds_to_target"', '"auc"')
+    (tmp_path / "c.toml").write_text(text)
+    call = ["compare", tmp_path / "c.toml", "--quick", "--jobs", 1, "--out", tmp_path / "out"]
+    refused = fedrel(*call)
+    assert refused.code == 2
+    assert 'figure = "similarity" needs a row whose method is fedcmc' in refused.err
+    done = fedrel(*call, "--methods", "fedcmc", *sets("extractor.bias=false"))
+    assert done.code == 0, done.err
+    assert (tmp_path / "out" / "similarity.png").read_bytes().startswith(b"\x89PNG")

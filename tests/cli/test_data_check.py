@@ -77,7 +77,7 @@ def test_texts_and_documents_and_folds(fedrel, tmp_path):
     )
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "train.tsv").write_text(classification("x"))
-    assert "text extractor" in lines(fedrel("data", "check", tmp_path / "labels"))[-1]
+    assert "extractor.kind=text" in lines(fedrel("data", "check", tmp_path / "labels"))[-1]
     for fold in ("1", "2"):
         (tmp_path / "folds" / fold).mkdir(parents=True)
         WRITERS["biobert"](tmp_path / "folds" / fold, 4)

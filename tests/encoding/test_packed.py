@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.bags import pair_bags
-from fedrel.encoding.packed import pack, ragged
+from fedrel.encoding.packed import pack
+from fedrel.encoding.shard import ragged
 from tests.helpers import random_split, shard_of
 
 

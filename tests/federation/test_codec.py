@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrel.federation.codec import CodecError, decode, encode, fields, metadata
+from fedrel.federation.codec import CodecError, decode, encode, fields, measure, metadata
 from fedrel.learning.named import Named
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
@@ -52,6 +52,11 @@ def test_a_record_comes_back_as_it_was(record):
     assert record.keys() == back.keys()
     for key, value in record.items():
         same(value, back[key])
+
+
+@given(records)
+def test_a_record_is_measured_without_encoding_it(record):
+    assert measure(record) == fields(encode(record))
 
 
 @given(records)

@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from fedrel.errors import UserError
-from fedrel.report.charts import pr_figure
+from fedrel.report.charts import confusion_chart, pr_figure
 from fedrel.report.page import write_report
 
 HOSTILE = "<script>alert(1)</script>"
@@ -146,6 +147,45 @@ def make_run(folder: Path, *, selecting: bool = True, platforms: int = 3, relati
     return folder
 
 
+CLASS_SCORES = {"micro_f1": 0.7312, "micro_precision": 0.8, "micro_recall": 0.67, "macro_f1": 0.52, "accuracy": 0.9}
+NAMES = ["NA", "/people/person/place_of_birth", "Cause-Effect(e1,e2)", "works_for", "INHIBITOR"]
+
+
+def make_classification(folder: Path, *, classes: int = 5, platforms: int = 4, losses: bool = True) -> Path:
+    """A finished run on gold data: the files of another run, with what such a run has in place of a ranking."""
+    make_run(folder, selecting=False, platforms=platforms)
+    names = [*NAMES, *(f"relation number {n}" for n in range(len(NAMES), classes))][:classes]
+    result, details = load(folder, "result.json"), load(folder, "details.json")
+    del details["pr"], details["relations"]
+    counts = [
+        [(7 * row + 3 * column) % 4 if row != column else 20 + row for column in range(classes)]
+        for row in range(classes)
+    ]
+    rows = [
+        {"relation": name, "precision": 0.9, "recall": 0.4, "f1": 0.95 - n / classes / 2, "support": 20 + n}
+        for n, name in enumerate(names[1:])
+    ]
+    held = {
+        f"p{n}": {name: n * 5 + m for m, name in enumerate(names) if (n + m) % 3} for n in range(min(platforms, 100))
+    }
+    details |= {"classes": rows, "confusion": {"relations": names, "counts": counts}, "labels": held, "examples": []}
+    details["data"]["relations"] = names
+    dump(folder, "details.json", details)
+    scores = {"dev": CLASS_SCORES, "test": CLASS_SCORES, "selection": None, "calibration": None}
+    dump(folder, "result.json", {**result, **scores, "method": "fedprox"})
+    trace = {"trace": {"drift": [0.1, 0.2]}}
+    lines = [{**round_line(n, None, 1 / n if losses else None), "dev": CLASS_SCORES, **trace} for n in (1, 2, 3)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    toml = TOML.format(source="chemprot", path="some/where/gold", method="fedprox", metric="micro_f1")
+    (folder / "experiment.toml").write_text(toml, encoding="utf-8")
+    return folder
+
+
+def load(folder: Path, name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
+    return content
+
+
 def dump(folder: Path, name: str, value: Any) -> None:
     (folder / name).write_text(json.dumps(value), encoding="utf-8")
 
@@ -173,14 +213,116 @@ def test_page_of_a_run_that_does_not_select(tmp_path: Path) -> None:
     assert page.headings() == ["pr", "rounds", "bytes", "platforms", "relations", "run", "time"]
     assert "none on opennre news, seed 7" in page.text
     assert "selection precision" not in page.text
-    assert "dev p@mean" in page.text  # the axis of the metric that chose the round
+    assert "dev P@mean" in page.text  # the axis of the metric that chose the round
     assert "The best 8 of 40" in page.text and "The worst 8 of 40" in page.text
     assert "All 130 platforms in numbers" in page.text
     assert "carved from train" in page.text
 
 
-def test_page_stands_alone_and_is_accessible(tmp_path: Path) -> None:
-    html, page = page_of(make_run(tmp_path / "run"))
+@pytest.mark.parametrize("classes", [5, 30])
+def test_page_of_a_run_on_gold_data(tmp_path: Path, classes: int) -> None:
+    html, page = page_of(make_classification(tmp_path / "run", classes=classes, platforms=130))
+    order = ["classes", "confusion", "rounds", "bytes", "platforms", "labels", "run", "time"]
+    assert page.headings() == order
+    assert "fedprox on chemprot gold, seed 7" in page.text
+    for shown in ("test micro F1", "0.731", "test macro F1", "0.520", "test accuracy", "dev micro F1", "130 platforms"):
+        assert shown in page.text, shown
+    assert f"{classes} labels, one for each sentence" in page.text
+    assert ("The worst 8 of 29" in page.text) == (classes == 30)
+    assert "Shown are 100 of 130 platforms" in page.text
+    visible = re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL)
+    assert "fact" not in visible and "average precision" not in visible and "micro_f1 " not in visible
+
+
+def test_a_run_without_losses_has_no_panel_for_them(tmp_path: Path) -> None:
+    _, with_losses = page_of(make_classification(tmp_path / "with"))
+    _, without = page_of(make_classification(tmp_path / "without", losses=False))
+    assert "training loss" in with_losses.text and "loss" not in without.text
+
+
+def test_a_gold_run_that_found_nothing(tmp_path: Path) -> None:
+    folder = make_classification(tmp_path / "run", classes=2, platforms=1)
+    details = load(folder, "details.json")
+    del details["data"]["pairs"]
+    confusion = {"relations": ["NA", "born_in"], "counts": [[5, 0], [0, 0]]}
+    dump(folder, "details.json", {**details, "classes": [], "confusion": confusion, "labels": {"p0": {"NA": 0}}})
+    _, page = page_of(folder)
+    assert page.headings() == ["classes", "confusion", "rounds", "bytes", "platforms", "run", "time"]
+    assert "No sentence of the test split has a label to find" in page.text
+    assert "most common mistake" not in page.text and "pairs" not in page.text
+
+
+def test_data_without_na_and_without_pairs(tmp_path: Path) -> None:
+    folder = make_classification(tmp_path / "run")
+    assert "all labels but NA" in page_of(folder)[1].text
+    details = load(folder, "details.json")
+    details["data"] |= {"na": False, "has_pairs": False}
+    dump(folder, "details.json", details)
+    _, page = page_of(folder)
+    assert "all labels but NA" not in page.text and "with NA" not in page.text and "pairs" not in page.text
+
+
+def test_a_ranked_run_may_say_who_holds_what(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    assert "labels" not in page_of(folder)[1].headings()  # a run of an earlier version
+    labels = {"p0": {"r1": 3, "odd": 1}, "p1": {"NA": 40}, "p2": {}}
+    dump(folder, "details.json", {**load(folder, "details.json"), "labels": labels})
+    html, page = page_of(folder)
+    order = ["pr", "rounds", "selection", "bytes", "platforms", "labels", "relations", "cases", "run", "time"]
+    assert page.headings() == order
+    words = texts(drawing(html, "Sentences of each of 3 labels that each of 3 platforms holds."))
+    assert [word for word in words if word in ("NA", "r0", "r1", "odd")] == ["NA", "r1", "odd"]  # as the data has them
+    assert {"p0, r1: 3", "p1, NA: 40", "3", "40"} <= {*words}
+
+
+def test_the_confusion_matrix_shows_every_count(tmp_path: Path) -> None:
+    folder = make_classification(tmp_path / "run")
+    counts = [[90, 1, 0, 0, 0], [7, 3, 0, 0, 0], [0] * 5, [0, 0, 0, 1234567, 0], [0, 0, 0, 0, 8]]
+    dump(folder, "details.json", {**load(folder, "details.json"), "confusion": {"relations": NAMES, "counts": counts}})
+    html, page = page_of(folder)
+    svg = drawing(html, "Confusion matrix of 5 labels on test: 1,234,668 of 1,234,676 sentences are right.")
+    words = texts(svg)
+    assert {"90", "1", "7", "3", "1234567", "8", "/people/person/", "place_of_birth"} <= {*words}
+    assert "0" not in words  # an empty cell says it better
+    assert "/people/person/place_of_birth, NA: 7" in words
+    assert svg.count("<rect") == 6 and "var(--second)" in svg
+    assert "/people/person/place_of_birth taken for NA" in page.text
+
+
+def test_many_classes_are_drawn_without_numbers(tmp_path: Path) -> None:
+    html, _ = page_of(make_classification(tmp_path / "run", classes=30))
+    words = texts(drawing(html, "Confusion matrix of 30 labels"))
+    assert "20" not in words and "NA, NA: 20" in words
+    assert words.count("relation number 29") == 2  # of the row and of the column
+
+
+@pytest.mark.parametrize("classes", [1, 2, 7, 25, 26, 60, 150])
+def test_heat_maps_stay_inside_their_drawing(classes: int) -> None:
+    names = [f"/a/rather/long_name/of_relation_{number}" for number in range(classes)]
+    svg = ET.fromstring(confusion_chart(names, [[*range(row, row + classes)] for row in range(classes)]))
+    width, height = (float(value) for value in svg.attrib["viewBox"].split()[2:])
+    assert (width == 400) == (svg.attrib["class"] == "beside")
+    for cell in svg.iter("rect"):
+        x, y, across, down = (float(cell.attrib[key]) for key in ("x", "y", "width", "height"))
+        assert 0 <= x < x + across <= width and 0 <= y < y + down <= height
+
+
+def drawing(html: str, label: str) -> str:
+    drawings: list[str] = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    [found] = [svg for svg in drawings if f'aria-label="{label}' in svg]
+    return found
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text for element in ET.fromstring(svg).iter() if element.text and element.text.strip()]
+
+
+BOTH = pytest.mark.parametrize("make", [make_run, make_classification])
+
+
+@BOTH
+def test_page_stands_alone_and_is_accessible(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    html, page = page_of(make(tmp_path / "run"))
     assert "http://" not in html and "https://" not in html
     assert not re.search(r"@import|url\((?!#)", html)
     for tag, attributes in page.elements:
@@ -192,16 +334,18 @@ def test_page_stands_alone_and_is_accessible(tmp_path: Path) -> None:
     assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
 
 
-def test_ids_are_unique_and_every_reference_is_met(tmp_path: Path) -> None:
-    html, page = page_of(make_run(tmp_path / "run"))
+@BOTH
+def test_ids_are_unique_and_every_reference_is_met(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    html, page = page_of(make(tmp_path / "run"))
     ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
     assert [name for name, count in ids.items() if count > 1] == []
     meant = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)
     assert meant and set(meant) <= set(ids)
 
 
-def test_charts_take_their_colours_and_font_from_the_page(tmp_path: Path) -> None:
-    html, _ = page_of(make_run(tmp_path / "run"))
+@BOTH
+def test_charts_take_their_colours_and_font_from_the_page(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    html, _ = page_of(make(tmp_path / "run"))
     for drawing in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
         assert "var(--first)" in drawing
         assert not re.search(r"(?:fill|stroke): ?#[0-9a-f]{3,6}", drawing)
@@ -225,6 +369,22 @@ def test_hostile_text_is_escaped(tmp_path: Path, platforms: int) -> None:
     assert "<script" not in html.lower()
     assert not page.all("script") and not any("onload" in attributes for _, attributes in page.elements)
     assert html.count("&lt;script&gt;") > 5 and HOSTILE in page.text
+
+
+@pytest.mark.parametrize("classes", [5, 30])
+def test_hostile_names_of_labels_are_escaped(tmp_path: Path, classes: int) -> None:
+    folder = make_classification(tmp_path / "run", classes=classes)
+    details = load(folder, "details.json")
+    odd = [HOSTILE, 'x" onload="y', "\x00\x1b", "東京" * 20, "$a_$"]
+    names = details["confusion"]["relations"] = [*odd, *details["data"]["relations"][5:]]
+    details["data"]["relations"] = names
+    details["labels"] = {name: {other: 3 for other in names} for name in names}
+    details["classes"][0]["relation"] = HOSTILE
+    dump(folder, "details.json", details)
+    html, page = page_of(folder)
+    assert "<script" not in html.lower()
+    assert not page.all("script") and not any("onload" in attributes for _, attributes in page.elements)
+    assert HOSTILE in page.text
 
 
 def test_entities_that_overlap_keep_every_word(tmp_path: Path) -> None:
@@ -259,6 +419,61 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     (folder / "details.json").unlink()
     with pytest.raises(UserError, match=r"details\.json"):
+        write_report(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("result.json", "{", r"result\.json: unreadable"),
+        ("result.json", "[]", r"result\.json: unreadable \(something else"),
+        ("result.json", "{}", r"result\.json: unreadable \(method, seed, .* missing"),
+        ("details.json", "[" * 100_000, r"details\.json: unreadable"),
+        ("details.json", "{}", r"details\.json: unreadable \(participation"),
+        ("metrics.jsonl", "{}\n", r"metrics\.jsonl:1: unreadable \(round"),
+        ("metrics.jsonl", "", r"metrics\.jsonl: round 2, the best, is missing"),
+        ("experiment.toml", "=", r"experiment\.toml: unreadable"),
+        ("experiment.toml", "", r"experiment\.toml: unreadable \(data\.source or training\.metric"),
+    ],
+)
+def test_a_file_that_we_did_not_write_is_named(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    folder = make_classification(tmp_path / "run")
+    (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=sentence):
+        write_report(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("confusion", None),
+        ("confusion", {"relations": ["a"]}),
+        ("confusion", {"relations": ["a", "b"], "counts": [[1, 2], [3]]}),
+        ("confusion", {"relations": ["a"], "counts": [["x"]]}),
+        ("labels", []),
+        ("labels", {"p0": 3}),
+        ("labels", {"p0": {"a": -1}}),
+        ("labels", {"p0": {"a": "many"}}),
+    ],
+)
+def test_details_that_cannot_be_drawn_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+    folder = make_classification(tmp_path / "run")
+    dump(folder, "details.json", {**load(folder, "details.json"), key: value})
+    with pytest.raises(UserError, match=rf"details\.json: unreadable \({key}"):
+        write_report(folder)
+
+
+def test_a_run_has_one_kind_of_test_and_the_score_that_chose(tmp_path: Path) -> None:
+    folder = make_classification(tmp_path / "run")
+    details = load(folder, "details.json")
+    del details["classes"]
+    dump(folder, "details.json", details)
+    with pytest.raises(UserError, match=r"details\.json: unreadable \(pr, relations is missing\)"):
+        write_report(folder)
+    folder = make_classification(tmp_path / "other")
+    toml = (folder / "experiment.toml").read_text(encoding="utf-8")
+    (folder / "experiment.toml").write_text(toml.replace("micro_f1", "ap"), encoding="utf-8")
+    with pytest.raises(UserError, match="no dev score ap"):
         write_report(folder)
 
 

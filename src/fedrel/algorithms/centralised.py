@@ -8,6 +8,6 @@ from fedrel.algorithms.fedavg import FedAvg
 
 @dataclass(frozen=True)
 class Centralised(FedAvg):
-    """One platform that holds everything; a round is its local epochs."""
+    """One platform that holds everything, the server's sentences too; a round is its local epochs."""
 
     denoiser: Literal["none", "one", "ave", "att", "att-ra"] = "none"

@@ -2,20 +2,29 @@
 
 from dataclasses import dataclass
 
+from fedrel.config import Experiment
 from fedrel.federation.codec import Record
 from fedrel.federation.protocol import Round, Site, broadcast, mean, named_in, task
-from fedrel.learning.fit import fit
+from fedrel.learning.fit import Fitted, fit
+from fedrel.learning.losses import Loss
 from fedrel.learning.named import Named
+from fedrel.learning.pull import Pull
 
 
 @dataclass(frozen=True)
 class FedAvg:
-    """The mean is weighted by how many sentences a platform holds. Denoising, if any, happens inside its model."""
+    """The mean is weighted by how many sentences a platform holds. Denoising, if any, happens inside its model.
+    Methods that change the local objective alone say so in `loss` or `pull`.
+    """
 
     @property
     def preparation(self) -> int:
         """Rounds at the start that only prepare the method: none of them is kept as its result."""
         return 0
+
+    def objection(self, experiment: Experiment) -> str | None:
+        """Why the method cannot work with these settings, and what to change; none: it can."""
+        return None
 
     def start(self, weights: Named) -> Record:
         return {"weights": weights}
@@ -27,10 +36,20 @@ class FedAvg:
 
     @task
     def train(self, site: Site, message: Record) -> Record:
+        weights, fitted = self.learn(site, message)
+        return {"weights": weights, "sentences": len(fitted.sentences), "loss": fitted.loss}
+
+    def learn(self, site: Site, message: Record) -> tuple[Named, Fitted]:
+        """Local epochs from the weights that were sent: what became of them."""
+        loss, pull = self.loss(site, message), self.pull(site, message)
         site.model.load(named_in(message, "weights"), site.shard)
-        fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=site.draw("train"))
-        return {
-            "weights": site.model.trained(site.shard, fitted.sentences),
-            "sentences": len(fitted.sentences),
-            "loss": fitted.loss,
-        }
+        seed = site.draw("train")
+        fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=seed, loss=loss, pull=pull)
+        return site.model.trained(site.shard, fitted.sentences, pull), fitted
+
+    def loss(self, site: Site, message: Record) -> Loss | None:
+        """Instead of the model's own; it may use the model until training begins."""
+        return None
+
+    def pull(self, site: Site, message: Record) -> Pull | None:
+        return None

@@ -50,7 +50,7 @@ class LazyMIL(FedAvg):
         weights = named_in(message, "weights")
         site.model.load(weights, site.shard)
         best, score = site.model.choose(site.shard)  # (bags,)
-        elected = (site.shard.labels[best] > 0) | (self.na == "elected")
+        elected = (site.shard.labels[best] >= site.first_relation) | (self.na == "elected")
         site.scratch |= {"weights": weights, "best": Named(sentence=best, elected=elected)}
         return {"ballot": Named(key=site.fact_keys()[elected], score=score[elected])}
 

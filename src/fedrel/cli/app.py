@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 import typer
 
-from fedrel.cli import compare, data, extract, label, methods, run, show
+from fedrel.cli import compare, data, extract, label, methods, partition, run, show, tune
 from fedrel.cli.console import complain
 from fedrel.errors import UserError
 from fedrel.version import installed_version
@@ -58,9 +58,9 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     return wrapper
 
 
-for command in (run.run, compare.compare, show.show, methods.methods, label.label, extract.extract):
+for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
-for subcommand in (data.world, data.check):
+for subcommand in (data.world, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))
 
 

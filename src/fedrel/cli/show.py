@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,15 +13,23 @@ from rich.table import Table
 
 from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
+from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.units import megabytes
 
 
 def show(
     folder: Annotated[Path, typer.Argument(help="The folder of a run or of a comparison.")],
+    target: Annotated[
+        float | None, typer.Option(help="Say which round first had this dev score, and what had been sent by then.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Show what a run or a comparison found."""
+    if target is not None and not 0 <= target <= 1:
+        raise UserError(f"--target {target:g}: scores lie between 0 and 1")
     if (folder / "compare.json").is_file():
+        if target is not None:
+            raise UserError(f"{folder}: --target is for one run, and this is a comparison; its runs lie in cells/")
         from fedrel.cli.compare import comparison_table
 
         report = read_json(folder / "compare.json", ("metric", "reference", "summary", "cells"))
@@ -30,10 +39,17 @@ def show(
             out.print(comparison_table(report))
         return
     result = read_result(folder)
+    # A run without its log can still be shown; a question about its rounds cannot be answered.
+    rounds = read_rounds(folder) if target is not None or (folder / "metrics.jsonl").exists() else []
+    reached = None if target is None else _reach(folder, rounds, target)
     if json_:
-        print_json(json.dumps(result, indent=1))
+        print_json(json.dumps(result if reached is None else {**result, "target": reached}, indent=1))
         return
     out.print(result_table(result))
+    if rounds:
+        tell(f"upload  {megabytes(upload_per_platform(rounds))} a platform and round")
+    if reached is not None:
+        tell(f"target  {_reach_text(reached, len(rounds))}")
     tell(f"report  {folder / 'report.html'}")
 
 
@@ -59,13 +75,66 @@ def read_json(path: Path, keys: Iterable[str]) -> dict[str, Any]:
         raise UserError(f"{path}: unreadable ({error})") from None
 
 
+def read_rounds(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, as far as scores and bytes go."""
+    path = folder / "metrics.jsonl"
+    rounds = []
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            try:
+                rounds.append(_round(json.loads(line)))
+            except (ValueError, RecursionError) as error:
+                raise UserError(f"{path}:{number}: unreadable ({error})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: unreadable ({error})") from None
+    return rounds
+
+
+def _round(line: Any) -> dict[str, Any]:
+    match line:
+        case {"round": int(), "dev": dict(), "bytes": {"up": int(), "down": int()}, "cohort": list()}:
+            return dict(line)
+    raise ValueError("something else than we wrote")
+
+
+def _reach(folder: Path, rounds: list[dict[str, Any]], target: float) -> dict[str, Any]:
+    """Where the score that chose the best round got to the target; `reached` is None where it never did."""
+    metric = _chosen_by(folder / "experiment.toml")
+    scores = [line["dev"].get(metric) for line in rounds]
+    if not scores or not all(isinstance(score, int | float) for score in scores):
+        raise UserError(f"{folder / 'metrics.jsonl'}: not every round has a dev score {metric}")
+    best = max(range(len(rounds)), key=scores.__getitem__)
+    return {
+        "metric": metric,
+        "score": target,
+        "reached": to_reach(rounds, metric, target),
+        "best": {"round": rounds[best]["round"], "score": scores[best]},
+    }
+
+
+def _chosen_by(path: Path) -> str:
+    try:
+        metric = tomllib.loads(path.read_text(encoding="utf-8"))["training"]["metric"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: unreadable ({error})") from None
+    return str(metric)
+
+
+def _reach_text(found: dict[str, Any], rounds: int) -> str:
+    what, best, reached = f"dev {found['metric']} {found['score']:g}", found["best"], found["reached"]
+    if reached is None:
+        return f"{what} was never reached in {rounds} rounds; the best is {best['score']:.3f} in round {best['round']}"
+    sent, received = megabytes(reached["bytes_up"]), megabytes(reached["bytes_down"])
+    return f"{what} first reached in round {reached['round']}, after {sent} up and {received} down"
+
+
 def result_table(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
     for metric in result["test"]:
         table.add_column(metric, justify="right")
-    table.add_row("dev", *(f"{value:.3f}" for value in result["dev"].values()), style="dim")
+    table.add_row("dev", *(f"{result['dev'][metric]:.3f}" for metric in result["test"]), style="dim")
     table.add_row("test", *(f"[bold]{value:.3f}[/]" for value in result["test"].values()))
     selection = result["selection"]
     notes = [

@@ -17,6 +17,7 @@ class Mention:
     id: str
     start: int
     end: int
+    type: str = ""  # a drug, a disease, …; empty: nobody told
 
 
 @dataclass(frozen=True, slots=True)

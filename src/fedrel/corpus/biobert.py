@@ -69,7 +69,7 @@ def _entities(marks: list[tuple[str, int]], row: str, where: str) -> tuple[Menti
     first = {kind: place for kind, place in reversed(marks)}
     if len(first) == 1 and len(marks) > 1:
         (kind, one), (_, other) = marks[:2]
-        return Mention(f"{row}#{kind}", one, one + 1), Mention(f"{row}#{kind}2", other, other + 1)
+        return Mention(f"{row}#{kind}", one, one + 1, kind), Mention(f"{row}#{kind}2", other, other + 1, kind)
     if len(first) != 2:
         kinds = shortened(", ".join(f"@{kind}$" for kind in sorted(first))) or "none"
         raise UserError(
@@ -78,8 +78,8 @@ def _entities(marks: list[tuple[str, int]], row: str, where: str) -> tuple[Menti
         )
     head, tail = sorted(first, key=_order)
     return (
-        Mention(f"{row}#{head}", first[head], first[head] + 1),
-        Mention(f"{row}#{tail}", first[tail], first[tail] + 1),
+        Mention(f"{row}#{head}", first[head], first[head] + 1, head),
+        Mention(f"{row}#{tail}", first[tail], first[tail] + 1, tail),
     )
 
 

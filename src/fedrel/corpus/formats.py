@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from fedrel.corpus import SHOWN, Document, Instance, LabelledText, Skipped, biobert, classification, nyt10, opennre, pgr
+from fedrel.corpus import (
+    SHOWN,
+    Document,
+    Instance,
+    LabelledText,
+    Mention,
+    Skipped,
+    biobert,
+    classification,
+    nyt10,
+    opennre,
+    pgr,
+)
 from fedrel.errors import UserError
 
 Placed = Iterator[tuple[str, Instance]]  # each with its place, file:line
@@ -81,7 +94,8 @@ FORMATS = {
         "text and label between tabs, or a .tab file", texts=classification.rows, extensions=(".tsv", ".txt", ".tab")
     ),
 }
-LABELLED = {name: form for name, form in FORMATS.items() if form.rows or form.gold}  # what can be trained on
+# What can be trained on
+LABELLED = {name: form for name, form in FORMATS.items() if form.rows or form.gold or form.texts}
 # What a reader of documents left out, by how its reason begins: one of it, and more.
 _SUBJECTS = {
     ("the relation", "the two entities"): ("relation", "relations"),
@@ -116,7 +130,7 @@ class Reading:
         ]
 
     def _noun(self, why: str, count: int) -> str:
-        if self.form.rows:
+        if self.form.rows or self.form.texts:
             return "row" if count == 1 else "rows"
         found = next((nouns for subjects, nouns in _SUBJECTS.items() if why.startswith(subjects)), _DOCUMENTS)
         return found[count != 1]
@@ -129,6 +143,10 @@ class Reading:
         self._start()
         if self.form.rows:
             yield from self.form.rows(self.path, self._left_out[1])
+            return
+        if self.form.texts:
+            for where, text in self.form.texts(self.path, self._left_out[1]):
+                yield where, _without_pair(text)
             return
         from fedrel.corpus import pairs  # needs the sentence splitter
 
@@ -145,3 +163,12 @@ class Reading:
             self.gold_relations += len(document.relations or ())
             self._where = document.where or document.id
             yield document
+
+
+def _without_pair(text: LabelledText) -> Instance:
+    """A text as a sentence with nothing in it to look for. Equal texts are one "pair", so that a text which is in both
+    train and test is found out.
+    """
+    identity = hashlib.blake2b("\n".join(text.tokens).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    nowhere = Mention(identity, 0, 0)
+    return Instance(text.tokens, nowhere, nowhere, text.label, text.source)

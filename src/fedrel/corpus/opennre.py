@@ -44,7 +44,10 @@ def _instance(line: str, where: str) -> Instance:
         spans = _positions(row, len(tokens), "tokens", where)
     else:
         raise UserError(f'{where}: neither "text" nor "token" holds the sentence')
-    head, tail = (Mention(_identity(row[side], where), *span) for (side, _), span in zip(_SIDES, spans, strict=True))
+    head, tail = (
+        Mention(_identity(row[side], where), *span, _type(row[side]))
+        for (side, _), span in zip(_SIDES, spans, strict=True)
+    )
     return Instance(tokens, head, tail, relation, source, expressed)
 
 
@@ -73,21 +76,18 @@ def _identity(entity: dict[str, object], where: str) -> str:
     return identity
 
 
+def _type(entity: dict[str, object]) -> str:
+    told = entity.get("type")
+    return told if isinstance(told, str) else ""
+
+
 def lines(instances: Iterable[Instance]) -> Iterator[str]:
     """The same format, written: tokens and token positions."""
     for i in instances:
         row: dict[str, object] = {
             "token": list(i.tokens),
-            "h": {
-                "id": i.head.id,
-                "name": " ".join(i.tokens[i.head.start : i.head.end]),
-                "pos": [i.head.start, i.head.end],
-            },
-            "t": {
-                "id": i.tail.id,
-                "name": " ".join(i.tokens[i.tail.start : i.tail.end]),
-                "pos": [i.tail.start, i.tail.end],
-            },
+            "h": _entity(i, i.head),
+            "t": _entity(i, i.tail),
             "relation": i.relation,
         }
         if i.source:
@@ -95,3 +95,9 @@ def lines(instances: Iterable[Instance]) -> Iterator[str]:
         if i.expressed is not None:
             row["expressed"] = i.expressed
         yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _entity(instance: Instance, mention: Mention) -> dict[str, object]:
+    name = " ".join(instance.tokens[mention.start : mention.end])
+    entity: dict[str, object] = {"id": mention.id, "name": name, "pos": [mention.start, mention.end]}
+    return {**entity, "type": mention.type} if mention.type else entity

@@ -69,6 +69,7 @@ def _instances(
             it.key: Mention(
                 it.id or f"{document.id}#{it.key}",
                 *token_span(begins, ends, it.start - start, it.end - start, f"{where}: {it.key}"),
+                it.type,
             )
             for it in inside
         }

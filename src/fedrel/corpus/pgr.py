@@ -78,7 +78,7 @@ def _instance(row: dict[str, str], where: str, skip: Skipped) -> Instance | None
             return None
     tokens, begins, ends = tokenize(text)
     head, tail = (
-        Mention(row[f"{side}_ID"].strip() or name, *token_span(begins, ends, *span, f"{where}: {side}"))
+        Mention(row[f"{side}_ID"].strip() or name, *token_span(begins, ends, *span, f"{where}: {side}"), side)
         for side, (name, _, _), span in zip(_SIDES, told, spans, strict=True)
         if span
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.denoisers.base import Denoiser, Drop, group_softmax, group_sum
+from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_sum
 
 
 class Attention(Denoiser):
@@ -30,5 +30,5 @@ class Attention(Denoiser):
         logits = vectors @ classifier.weight.T  # (S, R) by answering class
         # The classifier is linear: mixing logits equals classifying mixed vectors, and is far smaller.
         mixed = group_sum((weight[:, :, None] * logits[:, None, :]).flatten(1), bag, bags)
-        answers = torch.softmax(mixed.view(bags, relations, relations) + classifier.bias, dim=2)
+        answers = torch.softmax(mixed.view(bags, relations, relations) + bias_of(classifier), dim=2)
         return answers.diagonal(dim1=1, dim2=2)  # (U, R)

@@ -30,6 +30,12 @@ class Denoiser(nn.Module):
         return group_max(probability, bag, bags)
 
 
+def bias_of(classifier: nn.Linear) -> Tensor | float:
+    """Nothing, where it has none (the library says it always has)."""
+    bias: Tensor | None = classifier.bias
+    return 0.0 if bias is None else bias
+
+
 def best_of_group(score: Tensor, group: Tensor) -> Tensor:
     """The place of every group's highest score, in order of the groups; the first where several tie."""
     by_score = torch.argsort(score, descending=True, stable=True)

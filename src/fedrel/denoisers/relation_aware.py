@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.denoisers.base import Denoiser, Drop, group_softmax, group_sum
+from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_sum
 
 
 class RelationAware(Denoiser):
@@ -20,4 +20,4 @@ class RelationAware(Denoiser):
 
 def _logits(vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
     match = vectors @ classifier.weight.T  # (S, R): w_r · x_j, both the attention score and the share of the answer
-    return group_sum(group_softmax(match, bag, bags) * match, bag, bags) + classifier.bias  # (U, R)
+    return group_sum(group_softmax(match, bag, bags) * match, bag, bags) + bias_of(classifier)  # (U, R)

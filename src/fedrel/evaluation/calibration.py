@@ -48,13 +48,13 @@ def fit_calibration(scores: Floats, right: Bools) -> Calibration:
     return replace(fitted, ece_before=ece(scores, right), ece_after=ece(fitted.confidence(scores), right))
 
 
-def candidates(scores: Floats, facts: Ints) -> tuple[Floats, Bools]:
+def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats, Bools]:
     """The best relation of each pair that is not NA, by its score, and whether it is a fact.
-    `scores` (P, R) of every pair and relation, relation 0 being NA; `facts` (F, 2) the true (pair, relation).
+    `scores` (P, R) of every pair and relation, relation 0 being NA if `na`; `facts` (F, 2) the true (pair, relation).
     """
     truth = np.zeros(scores.shape, dtype=bool)
     truth[facts[:, 0], facts[:, 1]] = True
-    pairs, best = np.arange(len(scores)), scores[:, 1:].argmax(axis=1) + 1
+    pairs, best = np.arange(len(scores)), scores[:, int(na) :].argmax(axis=1) + int(na)
     return scores[pairs, best], truth[pairs, best]
 
 

@@ -16,6 +16,8 @@ from fedrel.bags import Ints
 
 Floats = npt.NDArray[np.float64]
 
+METRICS = ("auc", "auc_2000", "ap", "p@100", "p@200", "p@300", "p@mean", "max_f1")
+
 
 @dataclass(frozen=True)
 class Ranking:

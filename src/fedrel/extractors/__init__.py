@@ -1,11 +1,14 @@
-"""Sentence encoders, one per file: packed tokens in, one vector a sentence out."""
+"""Sentence encoders, one per file: a batch in, one vector a sentence out."""
 
 from collections.abc import Callable
 
+from fedrel.extractors.bag import Bag
 from fedrel.extractors.cnn import CNN
-from fedrel.extractors.convolution import Encoder
+from fedrel.extractors.encoder import Encoder
 from fedrel.extractors.pcnn import PCNN
+from fedrel.extractors.text import TextCNN
 
-EXTRACTORS: dict[str, Callable[..., Encoder]] = {"cnn": CNN, "pcnn": PCNN}
+# With a table of word vectors; bert.py has its own way of being made, and packages that it needs.
+EXTRACTORS: dict[str, Callable[..., Encoder]] = {"bag": Bag, "cnn": CNN, "pcnn": PCNN, "text": TextCNN}
 
-__all__ = ["CNN", "EXTRACTORS", "PCNN", "Encoder"]
+__all__ = ["CNN", "EXTRACTORS", "PCNN", "Bag", "Encoder", "TextCNN"]

@@ -7,27 +7,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.encoding.packed import Batch
+from fedrel.encoding.packed import PackedBatch
+from fedrel.encoding.shard import Batch
 from fedrel.extractors import kernels
+from fedrel.extractors.encoder import Encoder
 from fedrel.extractors.words import WordTable
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
-
-
-class Encoder(nn.Module):
-    """encode(batch) -> (S, hidden)."""
-
-    hidden: int
-    words: WordTable
-
-    def encode(self, batch: Batch) -> Tensor:
-        raise AssertionError("every encoder has its own")
 
 
 class Convolution(Encoder):
     """Words ⊕ distance to head ⊕ distance to tail → convolution → maximum of each piece → activation."""
 
     pieces: int
+    words: WordTable
 
     def __init__(
         self,
@@ -57,12 +50,13 @@ class Convolution(Encoder):
             self.tail_position[0] = 0
 
     def encode(self, batch: Batch) -> Tensor:
+        assert isinstance(batch, PackedBatch)
         lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
         pool = self._by_table if kernels.usable(batch.tokens.device) else self._by_product
         pooled = pool(batch, lengths)  # (S·pieces, filters)
         return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
 
-    def _by_table(self, batch: Batch, lengths: Tensor) -> Tensor:
+    def _by_table(self, batch: PackedBatch, lengths: Tensor) -> Tensor:
         vectors, words = self.words.distinct(batch.tokens)
         return kernels.table_convolution(
             vectors,
@@ -76,7 +70,7 @@ class Convolution(Encoder):
             lengths,
         )
 
-    def _by_product(self, batch: Batch, lengths: Tensor) -> Tensor:
+    def _by_product(self, batch: PackedBatch, lengths: Tensor) -> Tensor:
         head = F.embedding(batch.head_distance, self.head_position, padding_idx=0)
         tail = F.embedding(batch.tail_distance, self.tail_position, padding_idx=0)
         rows = torch.cat([self.words(batch.tokens), head, tail], dim=1)  # (T, D)
@@ -85,7 +79,7 @@ class Convolution(Encoder):
         pooled = _piece_max(features, piece, lengths.numel())  # (S·(pieces+1), filters)
         return pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
 
-    def piece_lengths(self, batch: Batch) -> Tensor:
+    def piece_lengths(self, batch: PackedBatch) -> Tensor:
         raise AssertionError("every convolution has its own")
 
 

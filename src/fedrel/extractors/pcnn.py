@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from fedrel.encoding.packed import Batch
+from fedrel.encoding.packed import PackedBatch
 from fedrel.extractors.convolution import Convolution
 
 
 class PCNN(Convolution):
     pieces = 3
 
-    def piece_lengths(self, batch: Batch) -> Tensor:
+    def piece_lengths(self, batch: PackedBatch) -> Tensor:
         return batch.piece_lengths

@@ -1,14 +1,21 @@
 """The word vectors of one shard, trained without ever touching the rows that a batch does not use."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor, nn
 
 from fedrel.extractors import kernels
 
+_SMALL = 1e-3  # a factor below this is folded into the rows, before their numbers grow too large
+
 
 class WordTable(nn.Module):
-    """W = factor · rows. Weight decay shrinks every row alike, so it is one multiplication of `factor`:
-    exactly what the dense update does, at the cost of the touched rows alone.
+    """W = factor · rows + anchor · start + shift · push.
+
+    Weight decay shrinks every row alike, a pull to where training began moves every row by the same share of the way,
+    and a constant push moves it by the same multiple of the push: three numbers say it for all rows. That is exactly
+    what the dense update does, at the cost of the touched rows alone.
     """
 
     rows: Tensor
@@ -18,14 +25,26 @@ class WordTable(nn.Module):
         self.dimension = dimension
         self.trainable = trainable
         self.register_buffer("rows", torch.zeros(1, dimension), persistent=False)
-        self.factor = 1.0
+        self._restart()
+
+    def _restart(self) -> None:
+        self.factor, self.anchor, self.shift = 1.0, 0.0, 0.0
+        self.elsewhere = (1.0, 0.0)  # what became of rows that this shard lacks: so much of their start, of their push
+        self._start: Tensor | None = None
+        self._push: Tensor | None = None
         self._seen: list[tuple[Tensor, Tensor]] = []
 
     def load(self, rows: Tensor) -> None:
         """Takes over a (v, D) table, which it will change; row 0 is padding."""
         self.rows = rows
-        self.factor = 1.0
-        self._seen = []
+        self._restart()
+
+    def pulled(self, push: Tensor | None) -> None:
+        """Training will pull to the rows as they are now, and push by these (v, D)."""
+        self._start = self.rows.clone()
+        if push is not None:
+            push[0] = 0  # padding stays where it is
+        self._push = push
 
     def distinct(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The vectors (U, D) of the distinct words among these, and the place of every token among them."""
@@ -33,20 +52,38 @@ class WordTable(nn.Module):
         return self(found), places
 
     def forward(self, tokens: Tensor) -> Tensor:
-        vectors = self.rows.index_select(0, tokens)  # (T, D)
-        if self.factor != 1.0:
-            vectors.mul_(self.factor)
+        vectors = self.values(tokens)  # (T, D)
         if self.trainable and torch.is_grad_enabled():
             vectors.requires_grad_()
             self._seen.append((tokens, vectors))
         return vectors
 
+    def values(self, chosen: Tensor) -> Tensor:
+        """The current vectors of these rows."""
+        vectors = self.rows.index_select(0, chosen)
+        if self.factor != 1.0:
+            vectors.mul_(self.factor)
+        if self.anchor and self._start is not None:
+            vectors.add_(self._start.index_select(0, chosen), alpha=self.anchor)
+        if self.shift and self._push is not None:
+            vectors.add_(self._push.index_select(0, chosen), alpha=self.shift)
+        return vectors
+
     @torch.no_grad()
-    def step(self, lr: float, weight_decay: float) -> None:
-        """One SGD step on all of W, from the gradients of the vectors handed out since the last."""
+    def step(self, lr: float, weight_decay: float, pull: float = 0.0) -> None:
+        """One SGD step on all of W, from the gradients of the vectors handed out since the last:
+        W ← W - lr·(gradient + weight_decay·W + pull·(W - start) + push).
+        """
         if not self.trainable:
             return
-        self.factor *= 1.0 - lr * weight_decay
+        shrink = 1.0 - lr * (weight_decay + pull)
+        self.factor *= shrink
+        self.anchor = self.anchor * shrink + lr * pull
+        self.shift = self.shift * shrink - lr
+        start, push = self.elsewhere
+        self.elsewhere = start * shrink + lr * pull, push * shrink - lr
+        if self.factor < _SMALL:
+            self._fold()
         for tokens, vectors in self._seen:
             if vectors.grad is None:
                 continue
@@ -58,6 +95,16 @@ class WordTable(nn.Module):
         self.rows[0] = 0
         self._seen = []
 
-    def values(self, chosen: Tensor) -> Tensor:
-        """The current vectors of these rows."""
-        return self.rows[chosen] * self.factor
+    def _fold(self) -> None:
+        self.rows = self.values(torch.arange(len(self.rows), device=self.rows.device))
+        self.factor, self.anchor, self.shift = 1.0, 0.0, 0.0
+
+    def gradient(self) -> Tensor:
+        """(v, D) of all rows, for optimisers that need it whole, from the vectors handed out since the last time."""
+        whole = torch.zeros_like(self.rows)
+        for tokens, vectors in self._seen:
+            if vectors.grad is not None:
+                whole.index_add_(0, tokens, vectors.grad)
+        whole[0] = 0
+        self._seen = []
+        return whole

@@ -51,24 +51,39 @@ class Field(NamedTuple):
 
 def encode(record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None) -> bytearray:
     flat = _flatten(record)
-    # Wide types first: every tensor then starts at a multiple of its own size, without holes.
-    order = sorted(flat, key=lambda name: -flat[name].element_size())
+    order = _order(flat)
+    text = _described(flat, order, metadata)
+    tensors = (flat[name].detach().cpu().contiguous() for name in order)
+    parts = [tensor.reshape(-1).view(torch.uint8).numpy().data for tensor in tensors]
+    return bytearray().join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def measure(record: Mapping[str, Named | float]) -> list[Field]:
+    """What `fields` would say of the encoded record, without encoding it."""
+    flat = _flatten(record)
+    order = _order(flat)
+    entries = [Field(name, _NAMES[it.dtype], tuple(it.shape), it.nbytes) for name, it in ((n, flat[n]) for n in order)]
+    return [Field("(header)", "", (), 8 + len(_described(flat, order, None))), *entries]
+
+
+def _order(flat: Mapping[str, Tensor]) -> list[str]:
+    """Wide types first: every tensor then starts at a multiple of its own size, without holes."""
+    return sorted(flat, key=lambda name: -flat[name].element_size())
+
+
+def _described(flat: Mapping[str, Tensor], order: list[str], metadata: Mapping[str, str] | None) -> bytes:
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
-    parts: list[memoryview] = []
     end = 0
     for name in order:
-        tensor = flat[name].detach().cpu().contiguous()
-        raw = tensor.reshape(-1).view(torch.uint8).numpy().data
+        tensor = flat[name]
         header[name] = {
             "dtype": _NAMES[tensor.dtype],
             "shape": list(tensor.shape),
-            "data_offsets": [end, end + raw.nbytes],
+            "data_offsets": [end, end + tensor.nbytes],
         }
-        end += raw.nbytes
-        parts.append(raw)
+        end += tensor.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return bytearray().join([len(text).to_bytes(8, "little"), text, *parts])
+    return text + b" " * (-len(text) % 8)
 
 
 def decode(payload: Payload) -> Record:

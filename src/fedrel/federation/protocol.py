@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from torch import Tensor
 
 from fedrel.config import Training
-from fedrel.encoding.packed import Shard
+from fedrel.encoding.shard import Shard
 from fedrel.federation.codec import Record
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named, weighted_mean
@@ -56,7 +56,10 @@ class Site:
     training: Training
     seed: int
     round: int = 0
+    platforms: int = 1  # how many there are in all, those that do not take part included
+    first_relation: int = 1  # label 0 is NA, which states nothing; 0 where there is no NA
     fact_keys: Callable[[], Tensor] = _no_keys  # (bags,) the blinded key of every bag's fact
+    common: Shard | None = None  # the server's own sentences, where the method lets every platform read them
     memory: Record = field(default_factory=dict)
     scratch: Record = field(default_factory=dict)
 
@@ -64,6 +67,10 @@ class Site:
     def lr(self) -> float:
         """The learning rate of this round."""
         return self.training.lr_at(self.round)
+
+    def label_counts(self) -> Tensor:
+        """(R,) how many of its sentences have each label, where the model is."""
+        return self.shard.label_counts(self.model.classifier.out_features).to(self.model.device)
 
     def draw(self, purpose: str) -> int:
         """A seed that depends on (seed, round, platform, purpose) alone, so a resumed run repeats exactly."""
@@ -114,10 +121,12 @@ def drive(round_: Round, exchange: Exchange, number: int) -> Record:
         replies = exchange(replace(ask, round=number))
 
 
-def mean(base: Named, replies: Replies, field: str, *, by: str) -> Named:
-    """Mean of a reply's models weighted by another of its fields; a platform with nothing to say is left out."""
+def mean(base: Named, replies: Replies, field: str, *, by: str | None) -> Named:
+    """Mean of a reply's models, weighted by another of its fields (None: all alike); a platform with nothing to say is
+    left out.
+    """
     spoken = [reply for reply in replies.values() if field in reply]
-    return weighted_mean(base, [(named_in(reply, field), number_in(reply, by)) for reply in spoken])
+    return weighted_mean(base, [(named_in(reply, field), number_in(reply, by) if by else 1.0) for reply in spoken])
 
 
 def named_in(record: Mapping[str, Named | float], field: str) -> Named:

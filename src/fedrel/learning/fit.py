@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedrel.config import Training
-from fedrel.encoding.packed import Batch, Shard
+from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
-from fedrel.extractors import kernels
-from fedrel.extractors.words import WordTable
+from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
-from fedrel.seeds import generator
+from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
+from fedrel.learning.pull import Pull
 
 
 @dataclass(frozen=True)
@@ -25,37 +25,54 @@ class Fitted:
 
 
 def fit(
-    model: Model, shard: Shard, training: Training, *, lr: float, seed: int, sentences: Tensor | None = None
+    model: Model,
+    shard: Shard,
+    training: Training,
+    *,
+    lr: float,
+    seed: int,
+    sentences: Tensor | None = None,
+    loss: Loss | None = None,
+    pull: Pull | None = None,
 ) -> Fitted:
-    """SGD on the model as loaded. With `sentences`, on exactly those, each an instance of its own;
-    otherwise on the whole shard as the model's denoiser sees it: sentence by sentence or bag by bag.
+    """Trains the model as loaded. With `sentences`, on exactly those, each an instance of its own; otherwise on the
+    whole shard as the model's denoiser sees it: sentence by sentence or bag by bag. `loss` takes the place of the
+    denoiser's own, on single sentences; `pull` adds to the gradient what the weights alone decide.
     """
-    plain = sentences is not None or not model.denoiser.by_bag
+    plain = sentences is not None or loss is not None or not model.denoiser.by_bag
     if sentences is None:
         sentences = torch.arange(len(shard))
     units = sentences if plain else torch.arange(shard.bags)
     steps = 0
     mean_loss = 0.0
     model.train()
-    model.dropout = training.dropout
-    model.draws = generator(seed, model.device)
-    weights = list(model.parameters())
-    order = model.draws if model.device.type == "cpu" else generator(seed, torch.device("cpu"))
+    order = model.draw_from(seed, training.dropout)
+    optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, lr, pull)
     for _ in range(training.epochs):
         losses = []
         for chosen in torch.split(units[torch.randperm(len(units), generator=order)], training.batch):
-            loss = model.loss(_batch(model, shard, chosen, plain=plain).to(model.device))
-            loss.backward()  # type: ignore[no-untyped-call]
-            _step(weights, model.encoder.words, lr, training.weight_decay)
-            losses.append(loss.detach())
+            losses.append(_backward(model, shard, chosen, training.micro_batch, loss, plain=plain))
+            optimizer.step()
         steps += len(losses)
         mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
         if not math.isfinite(mean_loss):
             raise DivergedError("the loss is not a number any more; lower training.lr")
-    model.draws = None  # a generator cannot be copied with the model
+    model.draw_from(None, 0.0)
     if not model.is_finite():
         raise DivergedError("the weights are not numbers any more; lower training.lr")
     return Fitted(steps=steps, loss=mean_loss, sentences=sentences)
+
+
+def _backward(model: Model, shard: Shard, units: Tensor, at_once: int, loss: Loss | None, *, plain: bool) -> Tensor:
+    """Gradients of the mean loss over these units, added up over as many at a time as memory has room for."""
+    parts = []
+    for some in torch.split(units, at_once or len(units)):
+        value = model.loss(_batch(model, shard, some, plain=plain).to(model.device), loss)
+        if len(some) < len(units):
+            value = value * (len(some) / len(units))
+        value.backward()  # type: ignore[no-untyped-call]
+        parts.append(value.detach())
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum()
 
 
 def _batch(model: Model, shard: Shard, units: Tensor, *, plain: bool) -> Batch:
@@ -64,18 +81,3 @@ def _batch(model: Model, shard: Shard, units: Tensor, *, plain: bool) -> Batch:
     if model.denoiser.chooses:
         return shard.sentences(model.choose_in(shard, units))
     return shard.bags_of(units)
-
-
-@torch.no_grad()
-def _step(weights: list[nn.Parameter], words: WordTable, lr: float, weight_decay: float) -> None:
-    """SGD with weight decay: w ← (1 - lr·decay)·w - lr·gradient."""
-    for weight in weights:
-        if weight.grad is None:
-            continue
-        shrink = 1.0 - lr * weight_decay
-        if kernels.usable(weight.device):
-            kernels.descend(weight, weight.grad, shrink=shrink, lr=lr)
-        else:
-            weight.mul_(shrink).sub_(weight.grad, alpha=lr)
-        weight.grad = None
-    words.step(lr, weight_decay)

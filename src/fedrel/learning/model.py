@@ -10,23 +10,37 @@ import torch
 from torch import Tensor, nn
 
 from fedrel.denoisers import Denoiser, best_of_group
-from fedrel.encoding.packed import Batch, Shard
+from fedrel.encoding.packed import PackedShard
+from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
+from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
+from fedrel.learning.pull import Pull
+from fedrel.seeds import generator
 
 WORDS = "words"  # the name of the word table among the weights
 
 
 class Model(nn.Module):
-    def __init__(self, encoder: Encoder, denoiser: Denoiser, relations: int, frozen_words: Tensor | None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        denoiser: Denoiser,
+        relations: int,
+        frozen_words: Tensor | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.classifier = nn.Linear(encoder.hidden, relations)
+        self.classifier = nn.Linear(encoder.hidden, relations, bias=bias)
         self.denoiser = denoiser
         self.frozen_words = frozen_words  # (V, D), the same on every platform, never sent
-        self._words_in_use = torch.zeros(1, dtype=torch.int64)
+        self.words_in_use = torch.zeros(1, dtype=torch.int64)  # (v,) rows of the whole table that were loaded
+        self._whole_words = torch.zeros(0)  # (V, D) as it was loaded, where it is trained
         nn.init.xavier_uniform_(self.classifier.weight)
-        nn.init.zeros_(self.classifier.bias)
+        if bias:
+            nn.init.zeros_(self.classifier.bias)
 
     @property
     def device(self) -> torch.device:
@@ -37,38 +51,87 @@ class Model(nn.Module):
         shared = {} if self.frozen_words is None else {id(self.frozen_words): self.frozen_words}
         return copy.deepcopy(self, shared)
 
+    def trained_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """What training changes and messages carry, except the word table."""
+        return [(name, value) for name, value in self.named_parameters() if value.requires_grad]
+
     def weights(self) -> Named:
         """A copy of all that is trained, except the word table."""
-        return Named({name: value.detach().clone() for name, value in self.named_parameters()})
+        return Named({name: value.detach().clone() for name, value in self.trained_parameters()})
+
+    def fixed(self) -> Named:
+        """What is never trained nor sent: every platform has it from the start."""
+        fixed = {name: value.detach() for name, value in self.named_parameters() if not value.requires_grad}
+        return Named(fixed if self.frozen_words is None else {**fixed, WORDS: self.frozen_words})
 
     @torch.no_grad()
     def load(self, weights: Named, shard: Shard) -> None:
         """Takes the weights over for work on this shard: of the word table, the shard's own rows."""
-        for name, value in self.named_parameters():
+        for name, value in self.trained_parameters():
             value.copy_(weights[name])
-        rows = torch.from_numpy(shard.vocabulary)
-        table = weights[WORDS] if self.frozen_words is None else self.frozen_words
-        self._words_in_use = rows
-        self.encoder.words.load(table.index_select(0, rows).to(self.device))
+        if words := self.encoder.words:
+            assert isinstance(shard, PackedShard)
+            table = weights[WORDS] if self.frozen_words is None else self.frozen_words
+            self.words_in_use, self._whole_words = torch.from_numpy(shard.vocabulary), table
+            words.load(table.index_select(0, self.words_in_use).to(self.device))
 
-    def trained(self, shard: Shard, sentences: Tensor) -> Named:
-        """What training on these sentences made of the weights; the word table as a patch of its touched rows."""
+    def trained(self, shard: Shard, sentences: Tensor, pull: Pull | None = None) -> Named:
+        """What training on these sentences made of the weights; the word table as a patch of its touched rows, unless
+        a push moved every row.
+        """
         weights = self.weights()
         words = self.encoder.words
-        if words.trainable:
-            touched = shard.words_of(sentences)
-            rows = self._words_in_use[touched].to(torch.int32)
-            weights |= table_patch(WORDS, rows, words.values(touched.to(self.device)), words.factor)
-        return weights
+        if words is None or not words.trainable:
+            return weights
+        assert isinstance(shard, PackedShard)
+        start, push = words.elsewhere
+        if pull is not None and pull.push is not None and push:
+            whole = start * self._whole_words + push * pull.push[WORDS]
+            whole[self.words_in_use] = words.values(torch.arange(len(words.rows), device=self.device)).cpu()
+            whole[0] = 0
+            return Named({**weights, WORDS: whole})
+        touched = torch.arange(1, len(words.rows)) if pull is not None else shard.words_of(sentences)
+        rows = self.words_in_use[touched].to(torch.int32)
+        return Named(weights | table_patch(WORDS, rows, words.values(touched.to(self.device)), start))
 
     @torch.no_grad()
     def is_finite(self) -> bool:
         """A sum is finite only if everything in it is, and costs one pass."""
-        return all(math.isfinite(float(tensor.sum())) for tensor in (*self.parameters(), self.encoder.words.rows))
+        tensors: list[Tensor] = [value for _, value in self.trained_parameters()]
+        if self.encoder.words:
+            tensors.append(self.encoder.words.rows)
+        return math.isfinite(float(torch.stack([tensor.sum() for tensor in tensors]).sum()))
 
-    def loss(self, batch: Batch) -> Tensor:
-        """Mean loss over the batch's bags, in training mode."""
-        return self.denoiser.loss(self.encoder.encode(batch), batch.bag, batch.labels, self.classifier, self._drop)
+    def loss(self, batch: Batch, loss: Loss | None = None) -> Tensor:
+        """Mean over the batch's bags, in training mode: the denoiser's own loss, or this one on single sentences."""
+        vectors = self.encoder.encode(batch)
+        if loss is None:
+            return self.denoiser.loss(vectors, batch.bag, batch.labels, self.classifier, self.encoder.drop)
+        logits = self.classifier(self.encoder.drop(vectors))
+        return loss(Output(vectors, logits, batch.labels, batch.sentences))
+
+    def draw_from(self, seed: int | None, dropout: float) -> torch.Generator | None:
+        """Sets what dropout draws from (None: nothing, a generator cannot be copied with the model); the generator to
+        shuffle with, which is the same one where both are on the CPU.
+        """
+        self.encoder.dropout = dropout
+        self.encoder.draws = None if seed is None else generator(seed, self.device)
+        if seed is None or self.device.type == "cpu":
+            return self.encoder.draws
+        torch.cuda.manual_seed(seed)  # for dropout inside a transformer
+        return generator(seed, torch.device("cpu"))
+
+    @torch.no_grad()
+    def vectors(self, shard: Shard) -> Tensor:
+        """(S, H) of all sentences in evaluation mode, where the model is."""
+        self.eval()
+        parts = [self.encoder.encode(batch) for batch in self._chunks(shard)]
+        return torch.cat(parts) if parts else torch.zeros(0, self.encoder.hidden, device=self.device)
+
+    @torch.no_grad()
+    def log_probabilities(self, shard: Shard) -> Tensor:
+        """(S, R) log p of every class of each sentence, in evaluation mode, on the CPU."""
+        return torch.log_softmax(self.classifier(self.vectors(shard)), dim=1).cpu()
 
     @torch.no_grad()
     def score_bags(self, shard: Shard) -> Tensor:
@@ -119,18 +182,6 @@ class Model(nn.Module):
         self.train()
         place = best_of_group(own, batch.bag.cpu())
         return first + place - (torch.cumsum(sizes, 0) - sizes)
-
-    def _drop(self, vectors: Tensor) -> Tensor:
-        """Dropout from uniform numbers: the library's draws each zero and one at three times the price."""
-        if not self.training or not self.dropout:
-            return vectors
-        drawn = torch.rand(vectors.shape, generator=self.draws, dtype=vectors.dtype, device=vectors.device)
-        keep = drawn.ge_(self.dropout)
-        return vectors * keep.div_(1.0 - self.dropout)
-
-    # Set by the training loop
-    dropout = 0.0
-    draws: torch.Generator | None = None
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         for first, last in shard.chunks():

@@ -29,8 +29,14 @@ class Named(dict[str, Tensor]):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: float) -> Named:
+    def __truediv__(self, divisor: Named | float) -> Named:
         return self._combine(divisor, torch.div)
+
+    def __pow__(self, exponent: float) -> Named:
+        return self._combine(exponent, torch.pow)
+
+    def to(self, device: torch.device) -> Named:
+        return Named({name: value.to(device) for name, value in self.items()})
 
     def zeros(self) -> Named:
         return Named({name: torch.zeros_like(value) for name, value in self.items()})

@@ -12,6 +12,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +25,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMED_PLATFORMS = 24  # with more platforms than this, bars with names would be too small to read
+NUMBERED_CELLS = 25  # with more rows or columns than this, the numbers of a heat map would be too small to read
 _MARKED_ROUNDS = 30  # with more rounds than this, markers would hide the line
+_WIDTH, _FULL_WIDTH = 400, 735  # units of a drawing beside its text, and of one that takes the whole page
 
 # Drawn in stand-in colours, which the finished SVG swaps for variables of the page: so it follows dark mode.
-_INK, _MUTED, _GRID, _FIRST, _SECOND = "#010203", "#040506", "#070809", "#0a0b0c", "#0d0e0f"
+_INK, _MUTED, _GRID, _FIRST, _SECOND, _PAGE = "#010203", "#040506", "#070809", "#0a0b0c", "#0d0e0f", "#101112"
 _VARIABLES = {_INK: "--ink", _MUTED: "--muted", _GRID: "--line", _FIRST: "--first", _SECOND: "--second"}
+_DARK = "#131415"
+_VARIABLES |= {_PAGE: "--page", _DARK: "--dark"}
 _DASHED = (0, (5, 2.5))
 
 # Okabe and Ito's colours, told apart with any kind of colour vision. Seven colours and five styles share no
@@ -72,24 +77,33 @@ def pr_chart(precision: Sequence[float], recall: Sequence[float]) -> str:
         return _svg(figure, "pr", label)
 
 
-def rounds_chart(rounds: Sequence[Mapping[str, Any]], metric: str, best_round: int) -> str:
-    """The dev score over rounds, the best round marked; the training loss below it."""
+def rounds_chart(rounds: Sequence[Mapping[str, Any]], metric: str, best_round: int, shown: str) -> str:
+    """The dev score over rounds, under the name `shown`, the best round marked; the training loss below it, if any
+    round has one.
+    """
     numbers = [line["round"] for line in rounds]
     score = [line["dev"][metric] for line in rounds]
     best = score[numbers.index(best_round)]
-    with _drawing(300) as figure:
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    loss = [math.nan if line["loss"] is None else line["loss"] for line in rounds]
+    with_loss = any(math.isfinite(value) for value in loss)
+    with _drawing(300 if with_loss else 220) as figure:
+        panels = list(
+            figure.subplots(1 + with_loss, 1, sharex=True, height_ratios=(2, 1)[: 1 + with_loss], squeeze=False)
+        )
+        upper, lower = panels[0][0], panels[-1][0]
         _line(upper, numbers, score, _FIRST)
-        _line(lower, numbers, [math.nan if line["loss"] is None else line["loss"] for line in rounds], _SECOND)
-        for axes in (upper, lower):
+        upper.set_ylabel(f"dev {shown}")
+        if with_loss:
+            _line(lower, numbers, loss, _SECOND)
+            lower.set_ylabel("loss")
+        for (axes,) in panels:
             axes.axvline(best_round, color=_MUTED, linewidth=1, linestyle=(0, (2, 2)), zorder=0)
         _point(upper, best_round, best, f"round {best_round}", left=best_round > (numbers[0] + numbers[-1]) / 2)
-        upper.set_ylabel(f"dev {metric}")
-        lower.set(xlabel="round", ylabel="loss")
+        lower.set_xlabel("round")
         _whole_numbers(lower, numbers[0], numbers[-1])
         figure.align_ylabels()
-        label = f"Dev {metric} and training loss over {len(numbers)} rounds. Best: {best:.3f} in round {best_round}."
-        return _svg(figure, "rounds", label)
+        drawn = f"Dev {shown}{' and training loss' if with_loss else ''} over {len(numbers)} rounds."
+        return _svg(figure, "rounds", f"{drawn} Best: {best:.3f} in round {best_round}.")
 
 
 def selection_chart(rounds: Sequence[Mapping[str, Any]]) -> str:
@@ -145,6 +159,36 @@ def participation_chart(participation: Mapping[str, int], held: Mapping[str, int
         else:
             both[0].set_ylabel("platforms")
         return _svg(figure, "platforms", f"Rounds taken part and sentences held, over {len(held)} platforms.")
+
+
+def confusion_chart(relations: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Which label was taken for which: a row for each truth, shaded by its share of the row, so that a rare label
+    shows as well as a common one. What is right lies on the diagonal, in the other colour.
+    """
+    cells = [
+        _Cell(row, column, count, count / sum(line), _FIRST if row == column else _SECOND)
+        for row, line in enumerate(counts)
+        for column, count in enumerate(line)
+        if count
+    ]
+    right, all_ = sum(cell.count for cell in cells if cell.row == cell.column), sum(cell.count for cell in cells)
+    label = f"Confusion matrix of {len(relations)} labels on test: {right:,} of {all_:,} sentences are right."
+    return _heat_map("confusion", label, "truth", "prediction", relations, relations, cells)
+
+
+def labels_chart(labels: Mapping[str, Mapping[str, int]], relations: Sequence[str]) -> str:
+    """Which platform holds how many sentences of which label; every label is shaded against the platform that holds
+    most of it, since one of them, often NA, outnumbers all others.
+    """
+    most = {name: max(held.get(name, 0) for held in labels.values()) for name in relations}
+    cells = [
+        _Cell(row, column, held[name], held[name] / most[name], _FIRST)
+        for row, held in enumerate(labels.values())
+        for column, name in enumerate(relations)
+        if held.get(name)
+    ]
+    label = f"Sentences of each of {len(relations)} labels that each of {len(labels)} platforms holds."
+    return _heat_map("labels", label, "platform", "label", list(labels), relations, cells)
 
 
 def pr_figure(curves: dict[str, list[tuple[list[float], list[float]]]], path: Path, title: str = "") -> None:
@@ -205,14 +249,163 @@ def _counted(axes: Axes, values: Sequence[int], colour: str) -> None:
     _whole_numbers(axes, max(low - 0.6 * step - aside, -0.6 * step), edges[-1] - 1 + 0.6 + aside, ticks=4)
 
 
+def _clean(name: str) -> str:
+    """Names come from data: no control characters, which XML cannot hold."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
+
+
 def _short(name: str) -> str:
-    """Names come from data: no control characters, which XML cannot hold, and no more than fits."""
-    clean = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
+    """No more than fits."""
+    clean = _clean(name)
     return clean if len(clean) <= 16 else f"{clean[:15]}…"
 
 
+@dataclass(frozen=True)
+class _Cell:
+    row: int
+    column: int
+    count: int
+    share: float  # how strong its colour is, from 0 to 1
+    colour: str
+
+
+_TEXT = 9.5  # size of a name in a heat map
+_LETTER = 0.6  # of the size: about as wide as a letter gets in the fonts of the page
+_LINE = 1.15  # of the size: from one line of a name to the next
+# What can be read on a cell, up to which strength of its colour: ink; what is dark on any page; the page's own colour.
+_ON_CELL = ((0.6, _INK), (0.8, _DARK), (1.0, _PAGE))
+
+
+def _heat_map(
+    name: str,
+    label: str,
+    row_title: str,
+    column_title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[_Cell],
+) -> str:
+    """Cells with their counts, or smaller ones without where there are many. Every cell has a tooltip, so that no
+    number and no name is lost. Drawn by hand: matplotlib would write ten times as much for it.
+    """
+    numbered = max(len(rows), len(columns)) <= NUMBERED_CELLS
+    letters, lines = (17, 2) if numbered else (20, 1)
+    beside = [_folded(row, letters, lines) for row in rows]
+    left = max(_room(beside), _room([[f"{row_title} ↓"]])) + 6
+    for full in (_WIDTH, _FULL_WIDTH):
+        width = min((full - left - 2) / len(columns), 52 if numbered else 40)
+        if width >= (26 if numbered else 8):
+            break
+    flat = [_folded(column, int((width - 3) / _LETTER / _TEXT), lines) for column in columns]
+    turned = any("…" in line for folded in flat for line in folded)
+    above = [_folded(column, letters, lines) for column in columns] if turned else flat
+    top = 1.6 * _TEXT + 5 + (_room(above) if turned else _LINE * _TEXT * max(map(len, above)))
+    height = min(width, 34) if numbered else max(min(width, 12, 560 / len(rows)), 5)
+    root = ET.Element("svg", {"viewBox": f"0 0 {full} {top + height * len(rows) + 1:.1f}", "role": "img"})
+    root.attrib |= {"aria-label": label, "class": "wide" if full == _FULL_WIDTH else "beside"}
+    root.set("style", f"font-size: {_TEXT}px")
+    _grid(root, left, top, width, height, len(columns), len(rows))
+    names = ET.SubElement(root, "g", {"style": f"fill: {_MUTED}"})
+    _write(names, left - 6, top - 7, [f"{row_title} ↓"], "end")
+    _write(names, left, 0.6 * _TEXT, [f"{column_title} →"], "start")
+    names = ET.SubElement(root, "g", {"style": f"fill: {_INK}"})
+    size, step = _named(height)
+    for place in range(0, len(rows), step):
+        y = top + height * (place + 0.5)
+        _write(names, left - 6, y, beside[place], "end", size=size, title=rows[place])
+    size, step = _named(width)
+    for place in range(0, len(columns), step):
+        x, words = left + width * (place + 0.5), above[place]
+        if turned:
+            _write(names, x, top - 5, words, "start", size=size, title=columns[place], turned=True)
+        else:
+            _write(names, x, top - 4 - _LINE * size * len(words) / 2, words, "middle", size=size, title=columns[place])
+    groups = {colour: ET.SubElement(root, "g", {"style": f"fill: {colour}"}) for colour in (_FIRST, _SECOND)}
+    counts = {
+        colour: ET.SubElement(root, "g", {"style": f"fill: {colour}; pointer-events: none"}) for _, colour in _ON_CELL
+    }
+    for cell in cells:
+        x, y, shade = left + width * cell.column, top + height * cell.row, 0.07 + 0.93 * cell.share
+        box = {"x": x + 0.3, "y": y + 0.3, "width": width - 0.6, "height": height - 0.6}
+        drawn = ET.SubElement(groups[cell.colour], "rect", {key: f"{value:.1f}" for key, value in box.items()})
+        drawn.set("fill-opacity", f"{shade:.2f}")
+        ET.SubElement(drawn, "title").text = f"{_clean(rows[cell.row])}, {_clean(columns[cell.column])}: {cell.count:,}"
+        if numbered:
+            size = min(_TEXT, (width - 3) / len(str(cell.count)) / 0.64)
+            group = counts[next(colour for strength, colour in _ON_CELL if round(shade, 6) <= strength)]
+            _write(group, x + width / 2, y + height / 2, [str(cell.count)], "middle", size=size)
+    for element in root.iter():
+        element.attrib = dict(_of_page(*pair, name) for pair in element.attrib.items())
+    return ET.tostring(root, encoding="unicode")
+
+
+def _grid(root: ET.Element, left: float, top: float, width: float, height: float, columns: int, rows: int) -> None:
+    """Thin lines along which the eye finds the name of a cell's row and column."""
+    across, down = left + width * columns, top + height * rows
+    path = [f"M{left:.1f} {top + height * row:.1f}H{across:.1f}" for row in range(rows + 1)]
+    path += [f"M{left + width * column:.1f} {top:.1f}V{down:.1f}" for column in range(columns + 1)]
+    ET.SubElement(root, "path", {"d": "".join(path), "style": f"fill: none; stroke: {_GRID}; stroke-width: 0.6"})
+
+
+def _named(room: float) -> tuple[float, int]:
+    """The size of names that have so much room each, and how many steps it is from one that is written to the next."""
+    size = min(_TEXT, max(0.9 * room, 7.5))
+    return size, math.ceil(size / room)
+
+
+def _write(
+    parent: ET.Element,
+    x: float,
+    y: float,
+    lines: Sequence[str],
+    anchor: str,
+    *,
+    size: float = _TEXT,
+    title: str = "",
+    turned: bool = False,
+) -> None:
+    """Lines of text, the middle of them at the height y; turned ones run upwards from there, their middle at x."""
+    element = ET.SubElement(parent, "text", {"text-anchor": anchor})
+    if size < _TEXT:
+        element.set("style", f"font-size: {size:.1f}px")
+    if turned:
+        element.set("transform", f"translate({x:.1f} {y:.1f}) rotate(-90)")
+        x = y = 0.0
+    if title and [_clean(title)] != list(lines):  # what was folded or cut can still be read in full
+        ET.SubElement(element, "title").text = _clean(title)
+    for number, line in enumerate(lines):
+        baseline = y + 0.35 * size + (number - (len(lines) - 1) / 2) * _LINE * size
+        ET.SubElement(element, "tspan", {"x": f"{x:.1f}", "y": f"{baseline:.1f}"}).text = line
+
+
+def _folded(name: str, letters: int, lines: int) -> list[str]:
+    """A name in one line or two, broken after the mark that leaves them most alike, and without its middle where
+    it still does not fit: the ends of relation names tell more.
+    """
+    clean = _clean(name)
+    if len(clean) > letters and lines == 2:
+        breaks = [
+            match.end() for match in re.finditer(r"[\W_]+|(?<=[a-z])(?=[A-Z])", clean) if 0 < match.end() < len(clean)
+        ]
+        at = min(breaks, key=lambda end: abs(2 * end - len(clean)), default=min(letters, len(clean) // 2))
+        return [_cut(clean[:at].strip(), letters), _cut(clean[at:].strip(), letters)]
+    return [_cut(clean, letters)]
+
+
+def _cut(line: str, letters: int) -> str:
+    kept = max(letters - 1, 1)
+    return line if len(line) <= letters else f"{line[: kept - kept // 2]}…{line[len(line) - kept // 2 :]}"
+
+
+def _room(names: Sequence[Sequence[str]]) -> float:
+    """What the longest line of these names takes; letters of other scripts are up to twice as wide."""
+    return max(
+        sum(_TEXT * _LETTER * (1 if letter < "\u1100" else 1.8) for letter in line) for name in names for line in name
+    )
+
+
 @contextmanager
-def _drawing(height: int, width: int = 400, theme: Mapping[Any, Any] = _OF_PAGE) -> Iterator[Figure]:
+def _drawing(height: int, width: int = _WIDTH, theme: Mapping[Any, Any] = _OF_PAGE) -> Iterator[Figure]:
     """A figure in its own units, 72 to matplotlib's inch: narrow, so that its text is legible on a telephone."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

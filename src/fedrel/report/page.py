@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,22 @@ from fedrel.files import write_whole
 from fedrel.report import charts
 from fedrel.units import megabytes
 
-_METRICS = ("ap", "auc", "auc_2000", "p@100", "max_f1")  # the headline, in this order
 _SHOWN_NAMES = {"p@100": "P@100", "p@200": "P@200", "p@300": "P@300", "p@mean": "P@mean", "max_f1": "max F1"}
-_MEANINGS = {
+_SHOWN_NAMES |= {"micro_f1": "micro F1", "micro_precision": "micro precision", "micro_recall": "micro recall"}
+_SHOWN_NAMES |= {"macro_f1": "macro F1"}
+_MEANINGS = {  # the headline, in this order: of these, what the run has
+    "micro_f1": "all labels but NA",
+    "micro_precision": "right of those given",
+    "micro_recall": "found of those there",
+    "macro_f1": "mean over labels",
+    "accuracy": "right of all, with NA",
     "ap": "average precision",
     "auc": "area, whole curve",
     "auc_2000": "area, first 2,000 predictions",
     "p@100": "precision, first 100",
     "max_f1": "best F1 on the curve",
 }
+_WITHOUT_NA = {"micro_f1": "all labels", "accuracy": "right of all"}
 _PHASES = {
     "train": "platforms train on their sentences",
     "score": "platforms score their sentences for the election",
@@ -33,6 +41,10 @@ _PHASES = {
     "checkpoint": "saving, so that a run can be resumed",
 }
 _ENDS = 8  # best and worst relations shown, where there are more than twice as many
+_RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds")
+_DETAILS = ("participation", "held", "examples", "data")
+_RANKED, _CLASSIFIED = ("pr", "relations"), ("classes", "confusion")  # the test of one kind of run, and of the other
+_ROUND = ("round", "dev", "loss", "selection", "bytes")
 
 
 def write_report(folder: Path) -> Path:
@@ -48,34 +60,42 @@ def write_report(folder: Path) -> Path:
         lstrip_blocks=True,
     )
     environment.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-    environment.filters |= {"size": megabytes, "time": _time, "metric": _metric}
+    environment.filters |= {"size": megabytes, "time": _time, "metric": _metric, "foldable": _foldable}
     path = folder / "report.html"
     write_whole(path, environment.get_template("report.html.j2").render(_contents(folder)))
     return path
 
 
 def _contents(folder: Path) -> dict[str, Any]:
-    result = json.loads(_text(folder, "result.json"))
-    details = json.loads(_text(folder, "details.json"))
+    result = _json(folder / "result.json", _text(folder, "result.json"), _RESULT)
+    details = _details(folder)
     held = details["held"]
     toml = _text(folder, "experiment.toml")
-    experiment = tomllib.loads(toml)
-    rounds = [json.loads(line) for line in _text(folder, "metrics.jsonl").splitlines()]
+    experiment = _experiment(folder / "experiment.toml", toml)
     metric = experiment["training"]["metric"]
-    relations = [{"rank": rank, **row} for rank, row in enumerate(details["relations"], 1)]
+    rounds = _rounds(folder, metric, result["best_round"])
+    classified = "classes" in details
+    meanings = _MEANINGS if details["data"].get("na", True) else _MEANINGS | _WITHOUT_NA
+    rows = details["classes"] if classified else details["relations"]
+    ranked = [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
     return {
         "result": result,
         "metric": metric,
         "where": _where(experiment["data"]),
         "data": details["data"],
         "platforms": len(held),
-        "scores": [_score_tile(name, result, metric) for name in _METRICS],
+        "pairs": details["data"].get("has_pairs", True) and details["data"].get("pairs"),
+        "scores": [_score_tile(name, meanings[name], result, metric) for name in meanings if name in result["test"]],
         "warm_up": any(not line["selection"] for line in rounds),
+        "losses": any(line["loss"] is not None for line in rounds),
         "charts": _charts(details, rounds, metric, result["best_round"]),
         "named_platforms": charts.NAMED_PLATFORMS,
         "participation": [(name, details["participation"].get(name, 0), count) for name, count in held.items()],
-        "relations": [relations] if len(relations) <= 2 * _ENDS else [relations[:_ENDS], relations[-_ENDS:]],
-        "relation_count": len(relations),
+        "labelled_platforms": len(details.get("labels", ())),
+        "classified": classified,
+        "ranked": ranked,
+        "ends": [ranked] if len(ranked) <= 2 * _ENDS else [ranked[:_ENDS], ranked[-_ENDS:]],
+        "mix_up": _mix_up(details["confusion"]) if classified else None,
         "examples": [_example(example) for example in details["examples"]],
         "sections": _sections(experiment),
         "toml": toml,
@@ -90,6 +110,69 @@ def _text(folder: Path, name: str) -> str:
         raise UserError(f"{folder / name}: a report needs this file of a finished run ({error})") from None
 
 
+def _json(where: object, text: str, keys: Iterable[str]) -> dict[str, Any]:
+    """What we wrote; anything that lacks a key was written by someone else."""
+    try:
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError("something else than we wrote")
+        if missing := [key for key in keys if key not in content]:
+            raise ValueError(f"{', '.join(missing)} is missing")
+        return content
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: unreadable ({error})") from None
+
+
+def _details(folder: Path) -> dict[str, Any]:
+    path, text = folder / "details.json", _text(folder, "details.json")
+    details = _json(path, text, _DETAILS)
+    _json(path, text, _CLASSIFIED if "classes" in details else _RANKED)
+    if "confusion" in details:
+        table = details["confusion"]
+        names = table.get("relations") if isinstance(table, dict) else None
+        if not isinstance(names, list) or not _is_square(table.get("counts"), len(names)):
+            raise UserError(f"{path}: unreadable (confusion needs a row and a column of counts for every relation)")
+    held = details.get("labels", {})
+    if not isinstance(held, dict) or not all(isinstance(counts, dict) for counts in held.values()):
+        raise UserError(f"{path}: unreadable (labels needs the counts of every platform)")
+    if not all(_is_count(count) for counts in held.values() for count in counts.values()):
+        raise UserError(f"{path}: unreadable (labels holds something that is no count)")
+    return details
+
+
+def _is_square(rows: Any, size: int) -> bool:
+    return (
+        isinstance(rows, list)
+        and len(rows) == size
+        and all(isinstance(row, list) and len(row) == size and all(map(_is_count, row)) for row in rows)
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _experiment(path: Path, toml: str) -> dict[str, Any]:
+    try:
+        experiment = tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: unreadable ({error})") from None
+    if "source" not in experiment.get("data", ()) or "metric" not in experiment.get("training", ()):
+        raise UserError(f"{path}: unreadable (data.source or training.metric is missing)")
+    return experiment
+
+
+def _rounds(folder: Path, metric: str, best: int) -> list[dict[str, Any]]:
+    path = folder / "metrics.jsonl"
+    lines = _text(folder, path.name).splitlines()
+    rounds = [_json(f"{path}:{number}", line, _ROUND) for number, line in enumerate(lines, 1)]
+    if any(metric not in line["dev"] for line in rounds):
+        raise UserError(f"{path}: a round has no dev score {metric}, by which the best round was chosen")
+    if best not in [line["round"] for line in rounds]:
+        raise UserError(f"{path}: round {best}, the best, is missing")
+    return rounds
+
+
 def _where(data: Mapping[str, Any]) -> str:
     if data["source"] == "world":
         return "the built-in world"
@@ -100,10 +183,17 @@ def _metric(name: str) -> str:
     return _SHOWN_NAMES.get(name, name)
 
 
-def _score_tile(name: str, result: Mapping[str, Any], chooses: str) -> dict[str, Any]:
+def _foldable(name: str) -> str:
+    """A name that a narrow column may break after its marks, not in the middle of a word."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(part) for part in re.findall(r"[\W_]*[^\W_]*[\W_]*", name))
+
+
+def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str) -> dict[str, Any]:
     return {
         "name": name,
-        "meaning": _MEANINGS[name],
+        "meaning": meaning,
         "test": result["test"][name],
         "dev": result["dev"][name],
         "chooses": name == chooses,
@@ -114,14 +204,33 @@ def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: st
     """SVG by name, and None for a chart that has nothing to show. Safe to mark as such: charts escape their text."""
     from markupsafe import Markup
 
+    confusion, pr = details.get("confusion"), details.get("pr")
+    held = details.get("labels", {})
+    occurring = dict.fromkeys(name for counts in held.values() for name, count in counts.items() if count)
+    order = [name for name in details["data"]["relations"] if name in occurring]
+    labels = order + [name for name in occurring if name not in order]
     drawn = {
-        "pr": charts.pr_chart(details["pr"]["precision"], details["pr"]["recall"]),
-        "rounds": charts.rounds_chart(rounds, metric, best),
+        "pr": charts.pr_chart(pr["precision"], pr["recall"]) if pr else None,
+        "confusion": charts.confusion_chart(**confusion) if confusion and confusion["relations"] else None,
+        "labels": charts.labels_chart(held, labels) if labels else None,
+        "rounds": charts.rounds_chart(rounds, metric, best, _metric(metric)),
         "selection": charts.selection_chart(rounds) if any(line["selection"] for line in rounds) else None,
         "bytes": charts.bytes_chart(rounds),
         "platforms": charts.participation_chart(details["participation"], details["held"]),
     }
     return {name: svg and Markup(svg) for name, svg in drawn.items()}
+
+
+def _mix_up(confusion: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The most common mistake, or None where there is none."""
+    names = confusion["relations"]
+    wrong = [
+        {"truth": names[row], "prediction": names[column], "count": count, "of": sum(line)}
+        for row, line in enumerate(confusion["counts"])
+        for column, count in enumerate(line)
+        if count and row != column
+    ]
+    return max(wrong, key=lambda mistake: mistake["count"], default=None)
 
 
 def _example(example: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from fedrel.errors import DivergedError
-from fedrel.federation.codec import Field, Record, decode, encode, fields
+from fedrel.federation.codec import Field, Record, decode, encode, fields, measure
 from fedrel.federation.protocol import Ask, Replies, Site, answer
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
@@ -27,9 +27,13 @@ class Upload:
     fields: list[Field]
 
 
+Answer = tuple[list[Field], Record | bytearray]  # what a reply is made of, and the reply, encoded or not
+
+
 @dataclass
 class Simulator:
-    """An Exchange. Messages are encoded and decoded as on a wire, so nothing can be shared by accident.
+    """An Exchange. Messages are encoded and decoded as on a wire, so nothing can be shared by accident; `direct`, they
+    are handed over as they are and only measured: for large models on a GPU, where encoding takes longer than training.
 
     With several `workers`, as many platforms work side by side, each in a thread with a model of its own (the heavy
     loops let other threads run); the replies, and so the result, are the same to the last bit.
@@ -40,6 +44,7 @@ class Simulator:
     on_upload: Callable[[Upload], None] = lambda upload: None
     on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
     workers: int = 1
+    direct: bool = False
     bytes_up: int = 0
     bytes_down: int = 0
     _round: int = -1
@@ -55,37 +60,42 @@ class Simulator:
             self._round = ask.round
         self.active |= ask.to.keys()
         replies: dict[str, Record] = {}
-        for name, payload in self._payloads(ask):
-            self.bytes_up += len(payload)
-            self.on_upload(Upload(ask.round, name, ask.task, fields(payload)))
+        for name, (found, reply) in self._answers(ask):
+            self.bytes_up += sum(entry.bytes for entry in found)
+            self.on_upload(Upload(ask.round, name, ask.task, found))
             self.on_answer(ask, name)
-            replies[name] = decode(payload)
+            replies[name] = reply if isinstance(reply, dict) else decode(reply)
         return replies
 
-    def _payloads(self, ask: Ask) -> Iterator[tuple[str, bytearray]]:
-        """Every platform's encoded reply, in the order of the request."""
+    def _answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
+        """Every platform's reply, in the order of the request."""
         received = {name: self._deliver(message) for name, message in ask.to.items()}
         if min(self.workers, len(received)) < 2:
             for name, message in received.items():
                 yield name, self._work(ask, name, message, self.sites[name].model)
             return
         self._pool = self._pool or threads(self.workers)
-        payloads = self._pool.map(lambda name: self._work_beside(ask, name, received[name]), received)
-        yield from zip(received, payloads, strict=True)
+        answers = self._pool.map(lambda name: self._work_beside(ask, name, received[name]), received)
+        yield from zip(received, answers, strict=True)
 
-    def _work_beside(self, ask: Ask, name: str, message: Record) -> bytearray:
+    def _work_beside(self, ask: Ask, name: str, message: Record) -> Answer:
         site = self.sites[name]
         if getattr(self._thread, "twin_of", None) is not site.model:
             self._thread.twin_of, self._thread.model = site.model, site.model.twin()
         return self._work(ask, name, message, self._thread.model)
 
-    def _work(self, ask: Ask, name: str, message: Record, model: Model) -> bytearray:
+    def _work(self, ask: Ask, name: str, message: Record, model: Model) -> Answer:
+        before = _versions(message)
         try:
             reply = answer(self.algorithm, self.sites[name], ask, dict(message), model)
         except DivergedError as error:
             raise DivergedError(f"round {ask.round + 1}, platform {name}: {error}") from None
-        _require_untouched(message, name, ask.task)
-        return encode(reply)
+        if _versions(message) != before:
+            raise RuntimeError(f"{ask.task} on {name} wrote into the message it was sent")
+        if self.direct:
+            return measure(reply), reply
+        payload = encode(reply)
+        return fields(payload), payload
 
     def end_round(self) -> None:
         """What platforms kept for the rest of a round is gone (engines of separate processes do the same)."""
@@ -96,10 +106,12 @@ class Simulator:
     def _deliver(self, message: Record) -> Record:
         """Encodes a broadcast once: its receivers share one read-only copy, and it is checked that none wrote to it."""
         known = self._encoded.get(id(message))
-        if known is None:
+        if known is None and self.direct:
+            known = (message, sum(entry.bytes for entry in measure(message)), message)
+        elif known is None:
             payload = encode(message)
             known = (message, len(payload), decode(payload))  # holding `message` keeps its id its own
-            self._encoded[id(message)] = known
+        self._encoded[id(message)] = known
         self.bytes_down += known[1]
         return known[2]
 
@@ -112,7 +124,6 @@ def threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
 
 
-def _require_untouched(message: Record, platform: str, task: str) -> None:
-    for group, value in message.items():
-        if isinstance(value, Named) and any(tensor._version for tensor in value.values()):
-            raise RuntimeError(f"{task} on {platform} wrote into the message it was sent ({group})")
+def _versions(message: Record) -> list[int]:
+    """How often each tensor was written to."""
+    return [tensor._version for value in message.values() if isinstance(value, Named) for tensor in value.values()]

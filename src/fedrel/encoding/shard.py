@@ -1,0 +1,87 @@
+"""The part of a split that one platform holds (or all of dev), in bag order, as an extractor reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from fedrel.bags import Ints
+
+CHUNK_TOKENS = 16_384  # of a forward pass without gradients: large enough to be fast, small enough for the cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """S sentences in U bags (or, without bags, U = S). What they look like inside is the extractor's business."""
+
+    sentences: Tensor  # (S,) their places in the shard
+    bag: Tensor  # (S,) 0 … U-1, ascending
+    labels: Tensor  # (U,)
+
+    def to(self, device: torch.device) -> Self:
+        if self.labels.device == device:
+            return self
+        return type(self)(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """S sentences in b bags."""
+
+    rows: Ints  # (S,) rows of the split
+    labels: Tensor  # (S,) int64
+    starts: Tensor  # (S+1,) int64 where each sentence's tokens begin
+    bag_starts: Tensor  # (b+1,) int64
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def bags(self) -> int:
+        return len(self.bag_starts) - 1
+
+    def sentences(self, chosen: Tensor) -> Batch:
+        """These sentences, each a unit of its own with its own label."""
+        return self._batch(chosen, torch.arange(len(chosen)), self.labels[chosen])
+
+    def bags_of(self, chosen: Tensor) -> Batch:
+        """All sentences of these bags; the label of a bag is that of its first sentence."""
+        first, sizes = self.bag_starts[chosen], self.bag_sizes(chosen)
+        return self._batch(ragged(first, sizes), torch.repeat_interleave(sizes), self.labels[first])
+
+    def bag_sizes(self, chosen: Tensor) -> Tensor:
+        return self.bag_starts[chosen + 1] - self.bag_starts[chosen]
+
+    def bag_of_sentences(self) -> Tensor:
+        """(S,) the bag of every sentence."""
+        return torch.repeat_interleave(self.bag_starts[1:] - self.bag_starts[:-1])
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        """Ranges of whole bags of about CHUNK_TOKENS tokens each, in order."""
+        ends = self.starts[self.bag_starts]  # (b+1,) where each bag's tokens begin
+        first = 0
+        while first < self.bags:
+            limit = torch.tensor(int(ends[first]) + CHUNK_TOKENS)
+            last = max(first + 1, int(torch.searchsorted(ends, limit, right=True)) - 1)
+            yield first, last
+            first = last
+
+    def label_counts(self, classes: int) -> Tensor:
+        """(classes,) how many sentences have each label."""
+        return torch.bincount(self.labels, minlength=classes)
+
+    def _token_rows(self, chosen: Tensor) -> Tensor:
+        return ragged(self.starts[chosen], self.starts[chosen + 1] - self.starts[chosen])
+
+    def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> Batch:
+        raise AssertionError("every kind of shard has its own")
+
+
+def ragged(starts: Tensor, lengths: Tensor) -> Tensor:
+    """starts[0] … starts[0]+lengths[0]-1, starts[1] …, end to end."""
+    shift = starts - (torch.cumsum(lengths, 0) - lengths)
+    return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()))

@@ -1,0 +1,91 @@
+"""What a run is judged by: facts of entity pairs ranked against a knowledge base, or one gold label a sentence.
+
+The metric that chooses the best round says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrel.bags import Dataset, Ints, Split, pair_bags
+from fedrel.errors import UserError, suggest
+from fedrel.evaluation import classification, heldout
+
+Scores = npt.NDArray[np.floating]
+METRICS = (*heldout.METRICS, *classification.METRICS)
+
+
+class Evaluation(Protocol):
+    def bags(self, split: Split) -> tuple[Ints, Ints]:
+        """The rows in order, and where each thing to be judged starts."""
+
+    def truth(self, split: Split) -> Ints:
+        """(F, 2) the true (bag, relation), NA left out."""
+
+    def metrics(self, scores: Scores, split: Split) -> dict[str, float]: ...
+
+    def details(self, scores: Scores, split: Split) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    relations: list[str]
+
+    def bags(self, split: Split) -> tuple[Ints, Ints]:
+        return pair_bags(split)
+
+    def truth(self, split: Split) -> Ints:
+        return split.facts
+
+    def metrics(self, scores: Scores, split: Split) -> dict[str, float]:
+        return heldout.rank(scores, split.facts).metrics()
+
+    def details(self, scores: Scores, split: Split) -> dict[str, Any]:
+        return {
+            "pr": heldout.curve(heldout.rank(scores, split.facts)),
+            "relations": heldout.by_relation(scores, split.facts, self.relations),
+        }
+
+
+@dataclass(frozen=True)
+class Classification:
+    relations: list[str]
+    na: bool
+
+    def bags(self, split: Split) -> tuple[Ints, Ints]:
+        return np.arange(len(split)), np.arange(len(split) + 1)
+
+    def truth(self, split: Split) -> Ints:
+        labels = np.asarray(split.labels).astype(np.int64)
+        return np.stack([np.arange(len(labels)), labels], axis=1)[labels >= int(self.na)]
+
+    def metrics(self, scores: Scores, split: Split) -> dict[str, float]:
+        return classification.metrics(scores, np.asarray(split.labels).astype(np.int64), na=self.na)
+
+    def details(self, scores: Scores, split: Split) -> dict[str, Any]:
+        labels = np.asarray(split.labels).astype(np.int64)
+        return {
+            "classes": classification.by_class(scores, labels, self.relations, na=self.na),
+            "confusion": {"relations": self.relations, "counts": classification.confusion(scores, labels)},
+        }
+
+
+def require_metric(name: str) -> None:
+    if name not in METRICS:
+        raise UserError(f'training.metric = "{name}" is no metric{suggest(name, METRICS)}')
+
+
+def evaluation_of(metric: str, dataset: Dataset) -> Evaluation:
+    require_metric(metric)
+    if metric in classification.METRICS:
+        return Classification(dataset.relations, dataset.has_na)
+    if not dataset.has_na or not dataset.has_pairs:
+        what = "pairs without a relation" if dataset.has_pairs else "pairs of entities"
+        raise UserError(
+            f'training.metric = "{metric}" ranks facts, and this data has no {what}; set training.metric = "micro_f1"'
+        )
+    return HeldOut(dataset.relations)

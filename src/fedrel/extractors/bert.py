@@ -1,0 +1,170 @@
+"""A pretrained transformer that reads sentences with markers around their entities (Soares et al., ACL 2019).
+
+A mention is the maximum or the sum of its pieces; head and tail side by side, perhaps after [CLS], are the sentence's
+vector. Needs the `bert` extra.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedrel.config import Extractor
+from fedrel.encoding.pieces import PieceBatch, PieceEncoding, read_pretrained, weights_folder
+from fedrel.encoding.shard import Batch
+from fedrel.errors import UserError
+from fedrel.extractors.encoder import Encoder
+
+PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum"), ("cls", "mean")
+_CONFIG = "encoder/config.json"
+_AT_ONCE = 64  # sentences of like length in a forward pass without gradients
+
+
+class BERT(Encoder):
+    def __init__(self, body: Any, settings: Extractor, *, pairs: bool, precision: str = "auto") -> None:
+        super().__init__()
+        self.words = None
+        self.pooling = pooling_of(settings, pairs=pairs)
+        self.precision = precision
+        width = body.config.hidden_size
+        self.hidden = width * {"max": 2, "sum": 2, "cls+sum": 3, "cls": 1, "mean": 1}[self.pooling]
+        if settings.encoder == "frozen":
+            body.requires_grad_(False)
+        self.body = _with_lora(body, settings.lora) if settings.lora else body
+        _let_it_draw_from(self)
+
+    def encode(self, batch: Batch) -> Tensor:
+        assert isinstance(batch, PieceBatch)
+        if self.training or len(batch.ids) <= _AT_ONCE:
+            return self._encode(batch.ids, batch.lengths, batch.spans)
+        order = torch.argsort(batch.lengths)  # sentences of like length together: little padding
+        some = torch.split(order, _AT_ONCE)
+        parts = [self._encode(batch.ids[it], batch.lengths[it], batch.spans[it]) for it in some]
+        vectors = torch.cat(parts)
+        return torch.empty_like(vectors).index_copy_(0, order, vectors)
+
+    def _encode(self, ids: Tensor, lengths: Tensor, spans: Tensor) -> Tensor:
+        if not self.training:
+            ids = ids[:, : int(lengths.max())] if len(ids) else ids
+        place = torch.arange(ids.shape[1], device=ids.device)
+        mask = place < lengths[:, None]  # (S, L)
+        mixed = self.precision == "bfloat16" or (self.precision == "auto" and ids.is_cuda)
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
+            pieces: Tensor = self.body(input_ids=ids, attention_mask=mask.long()).last_hidden_state  # (S, L, D)
+        pieces = pieces.to(torch.float32) if mixed else pieces
+        if self.pooling == "cls":
+            return pieces[:, 0]
+        if self.pooling == "mean":
+            total = (pieces * mask[:, :, None]).sum(1)
+            return total / lengths[:, None]
+        begins, ends = spans[:, 0::2, None], spans[:, 1::2, None]  # (S, 2, 1) of head and tail
+        inside = ((place >= begins) & (place < ends)).unbind(1)  # (S, L) of the head, of the tail
+        if self.pooling == "max":
+            mentions = [pieces.masked_fill(~it[:, :, None], -torch.inf).amax(1) for it in inside]
+        else:
+            mentions = [(pieces * it[:, :, None]).sum(1) for it in inside]
+        return torch.cat([pieces[:, 0], *mentions] if self.pooling == "cls+sum" else mentions, dim=1)
+
+    def save(self, folder: Path) -> list[str]:
+        """Writes the description of the transformer (its weights are with all others); the names of the files."""
+        base = self.body.get_base_model() if hasattr(self.body, "get_base_model") else self.body
+        base.config.to_json_file(folder / _CONFIG)
+        return [_CONFIG]
+
+
+def pooling_of(settings: Extractor, *, pairs: bool) -> str:
+    """The pooling, or the sentence why it cannot be."""
+    if settings.pooling == "auto":
+        return "sum" if pairs else "mean"
+    known = PAIR_POOLINGS if pairs else TEXT_POOLINGS
+    if settings.pooling not in known:
+        what = "sentences with pairs of entities" if pairs else "plain text without entities"
+        raise UserError(f'extractor.pooling = "{settings.pooling}" does not fit {what}; use {" or ".join(known)}')
+    return settings.pooling
+
+
+def pretrained(settings: Extractor, encoding: PieceEncoding) -> Any:
+    """The transformer with its pretrained weights, and a vector for every marker."""
+    from transformers import AutoModel
+
+    what = f'extractor.weights = "{settings.weights}"'
+    options = {"use_safetensors": True, "output_loading_info": True}
+    body, told = read_pretrained(AutoModel.from_pretrained, weights_folder(settings.weights), what, **options)
+    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+    if missing:  # the library would draw them at random
+        raise UserError(f"{what}: the weights lack what their config.json tells of: {missing[0]} and others")
+    return _prepared(body, settings, len(encoding))
+
+
+def rebuilt(folder: Path, settings: Extractor, encoding: PieceEncoding) -> Any:
+    """The transformer as a saved model describes it, before its weights are loaded."""
+    from transformers import AutoConfig, AutoModel
+
+    described = read_pretrained(AutoConfig.from_pretrained, str(folder / _CONFIG), str(folder / _CONFIG))
+    body: Any = AutoModel.from_config(described)  # type: ignore[no-untyped-call]
+    return _prepared(body, settings, len(encoding))
+
+
+def _prepared(body: Any, settings: Extractor, tokens: int) -> Any:
+    known = body.get_input_embeddings().weight
+    limit = _longest(body)
+    if limit is not None and settings.max_length > limit:
+        raise UserError(f"extractor.max_length = {settings.max_length}: these weights read at most {limit} pieces")
+    if tokens > len(known):
+        body.resize_token_embeddings(tokens, mean_resizing=False)
+        with torch.no_grad():  # the markers are words like others, to begin with
+            new = body.get_input_embeddings().weight[len(known) :]
+            new.copy_(known.mean(0) + known.std(0) * torch.randn(new.shape))
+    if getattr(body, "pooler", None) is not None:
+        body.pooler = None  # never asked; it would only travel
+    return body.to(torch.float32)
+
+
+def _longest(body: Any) -> int | None:
+    """How many pieces it has places for. Some models count places from behind the padding's number."""
+    limit: int | None = getattr(body.config, "max_position_embeddings", None)
+    if limit is None or limit < 1:
+        return None
+    for name, table in body.named_modules():
+        first: int | None = getattr(table, "padding_idx", None)
+        if name.endswith("position_embeddings") and first is not None:
+            return limit - first - 1
+    return limit
+
+
+def _with_lora(body: Any, rank: int) -> Any:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise UserError('extractor.lora needs a package: pip install "fedrel[bert]"') from None
+    return get_peft_model(body, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+
+
+class _Drop(nn.Module):
+    p = 0.0  # what attention asks for: its weights are not dropped, since it would draw from elsewhere
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = [encoder]  # in a list, or it would count as a part of this
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        encoder = self._encoder[0]
+        if vectors.is_cuda:  # one platform at a time: it draws from the device's own, seeded by the training loop
+            return nn.functional.dropout(vectors, encoder.dropout, self.training)
+        return encoder.drop(vectors)
+
+
+def _let_it_draw_from(encoder: BERT) -> None:
+    """Its dropout draws from the encoder's generator, so that platforms that train side by side do not disturb each
+    other's draws, and a run repeats. What a model would drop by a mere number (of attention, mostly) is not dropped.
+    """
+    for module in list(encoder.body.modules()):
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+        for name, part in list(module.named_children()):
+            if isinstance(part, nn.Dropout):
+                setattr(module, name, _Drop(encoder))

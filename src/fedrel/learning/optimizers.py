@@ -1,0 +1,102 @@
+"""How a gradient becomes a step. Both optimisers begin anew whenever a platform begins to train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fedrel.config import Training
+from fedrel.extractors import kernels
+from fedrel.learning.model import WORDS, Model
+from fedrel.learning.pull import Pull
+
+
+class Optimizer(Protocol):
+    def step(self) -> None: ...
+
+
+class SGD:
+    """w ← w - lr·(gradient + weight_decay·w), and what a pull adds to the gradient."""
+
+    def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
+        self.lr, self.weight_decay = lr, training.weight_decay
+        self.named, self.words = model.trained_parameters(), model.encoder.words
+        self.pulls = _Pulls(model, pull) if pull else None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        strength = self.pulls.strength if self.pulls else 0.0
+        shrink = 1.0 - self.lr * self.weight_decay
+        for name, weight in self.named:
+            if weight.grad is None:
+                if not self.pulls:
+                    continue
+                weight.grad = torch.zeros_like(weight)
+            if self.pulls:
+                self.pulls.add_to(name, weight, weight.grad)
+            if kernels.usable(weight.device):
+                kernels.descend(weight, weight.grad, shrink=shrink, lr=self.lr)
+            else:
+                weight.mul_(shrink).sub_(weight.grad, alpha=self.lr)
+            weight.grad = None
+        if self.words:
+            self.words.step(self.lr, self.weight_decay, strength)
+
+
+class AdamW:
+    """Loshchilov & Hutter, ICLR 2019. Of a word table, the rows of the shard; others only decay."""
+
+    def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
+        self.decay = 1.0 - lr * training.weight_decay
+        self.pulls = _Pulls(model, pull) if pull else None
+        self.words = model.encoder.words if model.encoder.words and model.encoder.words.trainable else None
+        self.named = model.trained_parameters()
+        parameters: list[Tensor] = [weight for _, weight in self.named]
+        if self.words:
+            parameters.append(self.words.rows)
+        self.inner = torch.optim.AdamW(
+            parameters, lr=lr, weight_decay=training.weight_decay, fused=model.device.type == "cuda"
+        )
+
+    def step(self) -> None:
+        if self.words:
+            self.words.rows.grad = self.words.gradient()
+        if self.pulls:
+            with torch.no_grad():
+                for name, weight in self.named:
+                    weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                    self.pulls.add_to(name, weight, weight.grad)
+                if self.words and self.words.rows.grad is not None:
+                    self.pulls.add_to(WORDS, self.words.rows, self.words.rows.grad)
+        self.inner.step()
+        self.inner.zero_grad()
+        if self.words:
+            self.words.elsewhere = self.words.elsewhere[0] * self.decay, 0.0
+
+
+class _Pulls:
+    """A pull, ready for the weights that the model was loaded with."""
+
+    def __init__(self, model: Model, pull: Pull) -> None:
+        self.strength = pull.strength
+        self.start = {name: value.detach().clone() for name, value in model.trained_parameters()}
+        self.push = {name: value.to(model.device) for name, value in (pull.push or {}).items() if name != WORDS}
+        words = model.encoder.words
+        if words and words.trainable:
+            push = None if pull.push is None else pull.push[WORDS].index_select(0, model.words_in_use).to(model.device)
+            words.pulled(push)
+            self.start[WORDS] = words.rows.clone()
+            if push is not None:
+                self.push[WORDS] = push
+
+    def add_to(self, name: str, weight: Tensor, grad: Tensor) -> None:
+        if self.strength:
+            grad.add_(weight - self.start[name], alpha=self.strength)
+        if name in self.push:
+            grad.add_(self.push[name])
+
+
+OPTIMIZERS: dict[str, Callable[[Model, Training, float, Pull | None], Optimizer]] = {"sgd": SGD, "adamw": AdamW}
