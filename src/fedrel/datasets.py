@@ -43,6 +43,8 @@ def world_of(data: Data) -> world.World:
 
 
 def _world(data: Data, say: Callable[[str], None]) -> Dataset:
+    if data.dev:
+        raise UserError("data.dev takes a share of train, and the built-in world has a dev split; leave it out")
     if data.na == "drop":
         raise UserError('data.na = "drop": the built-in world is distant supervision, which needs NA pairs')
     made = world_of(data)
@@ -57,7 +59,8 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
         raise UserError(f'data.source = "{data.source}" needs data.path, a folder with train and test files')
     found = find_splits(Path(data.path), data.source)
     hashes = {split: _hash(path, data.source) for split, path in found.items()}
-    key = _key(data.source, json.dumps(hashes, sort_keys=True), *(["without NA"] if data.na == "drop" else []))
+    special = [*(["without NA"] if data.na == "drop" else []), *([f"dev {data.dev}"] if data.dev else [])]
+    key = _key(data.source, json.dumps(hashes, sort_keys=True), *special)
     if kept := _kept(key):
         return kept
     readings = {split: Reading(data.source, path) for split, path in found.items()}
@@ -69,17 +72,24 @@ def _files(data: Data, say: Callable[[str], None]) -> Dataset:
         if split in found and _is_empty(streams[split]):
             raise UserError(f"{found[split]}: no sentences; {split} needs at least one{_because(readings[split])}")
     notes, from_train = [], ["train"]
+    if data.dev:
+        streams.pop("dev", None)
     for split in ("test", "dev"):
         if split not in streams or (split == "dev" and _is_empty(streams["dev"])):
             if split == "test" and len(found) > 1:
                 name = found["train"].name.replace("training", "test").replace("train", "test")
                 raise UserError(f"{data.path}: no test file; name it {name}")
-            streams = _carve(streams, split)
+            share = data.dev if split == "dev" and data.dev else 1 / _HELD_OUT
+            streams = _carve(streams, split, share)
             if _is_empty(streams[split]) or _is_empty(streams["train"]):
                 few = "texts" if texts else "entity pairs"
                 raise UserError(f"{data.path}: too few {few} to carve {split} from train; add a {split} file")
             what, one = ("texts", "text") if texts else ("sentences", "pair")
-            notes.append(f"no {split} {what} given: one {one} in {_HELD_OUT} was carved from train for {split}")
+            notes.append(
+                f"{data.dev:.0%} of the {one}s of train were taken for dev"
+                if split == "dev" and data.dev
+                else f"no {split} {what} given: one {one} in {_HELD_OUT} was carved from train for {split}"
+            )
             from_train += ["dev"] if split == "dev" else []
     make = partial(
         build,
@@ -115,12 +125,15 @@ def fingerprint(data: Data) -> str:
     return "-".join([_readers_version()[:16], *(_hash(path, data.source)[:16] for path in files)])
 
 
-def _carve(streams: dict[str, Stream], split: str) -> dict[str, Stream]:
-    """Moves one pair in ten from train to `split`; a pair is never in both."""
+def _carve(streams: dict[str, Stream], split: str, share: float) -> dict[str, Stream]:
+    """Moves a share of the pairs from train to `split`; a pair is never in both."""
     train = streams["train"]
 
     def is_held_out(instance: Instance) -> bool:
-        return zlib.crc32(f"{split}\t{instance.head.id}\t{instance.tail.id}".encode()) % _HELD_OUT == 0
+        drawn = zlib.crc32(f"{split}\t{instance.head.id}\t{instance.tail.id}".encode())
+        if share == 1 / _HELD_OUT:
+            return drawn % _HELD_OUT == 0
+        return drawn % 10_000 < share * 10_000
 
     def keep() -> Iterator[Instance]:
         return itertools.filterfalse(is_held_out, train())

@@ -14,6 +14,7 @@ from rich.text import Text
 from fedrel.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
+from fedrel.evaluation.significance import randomisation
 from fedrel.units import megabytes
 
 _ABREAST = 4  # columns side by side
@@ -61,6 +62,7 @@ def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dic
                 if row.label != asked.reference and own[asked.metric] is not None
                 if (reference := score.get((asked.reference, column.label, s), {}).get(asked.metric)) is not None
             ]
+            chance = item_test(cells, row.label, asked.reference, column.label) if ahead else None
             by_metric = {name: spread([own[name] for own in mine.values()]) for name in asked.metrics}
             summary.append(
                 {
@@ -69,10 +71,24 @@ def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dic
                     **by_metric[asked.metric],
                     "metrics": by_metric,
                     "paper": row.paper.get(column.label, {}),
-                    "reference_ahead": paired(ahead) if ahead else None,
+                    "reference_ahead": {**paired(ahead), "p": chance} if ahead else None,
                 }
             )
     return summary
+
+
+def item_test(cells: Sequence[Mapping[str, Any]], row: str, reference: str, column: str) -> float | None:
+    """p of the difference in accuracy between two rows, by paired randomisation over the test items, whose scores are
+    the share of seeds that got them right; none where runs do not say which items they got right.
+    """
+    both = []
+    for name in (row, reference):
+        runs = [cell.get("right") for cell in cells if (cell["row"], cell["column"]) == (name, column)]
+        found = [[int(mark) for mark in run] for run in runs if run]
+        if not found or len({len(run) for run in found}) != 1:
+            return None
+        both.append([statistics.fmean(marks) for marks in zip(*found, strict=True)])
+    return randomisation(*both) if len(both[0]) == len(both[1]) else None
 
 
 def spread(values: Sequence[float | None]) -> dict[str, Any]:
@@ -144,6 +160,8 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
             f"Δ: how far {report['reference']} is ahead, mean paired difference ± its standard error; "
             "* more than twice its standard error"
         )
+    if any((entry["reference_ahead"] or {}).get("p") is not None for entry in report["summary"]):
+        notes.append("p: paired randomisation test of accuracy over the test items, seeds averaged")
     if set(TO_TARGET) & set(report.get("metrics", ())):
         notes.append("—: never reached; where some seeds did, the numbers are theirs alone")
     if report.get("paper"):
@@ -172,7 +190,9 @@ def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> str:
         error = ahead["standard_error"]
         shown = _number(report["metric"], ahead["mean"], report, sign="+")
         give = f" ± {_number(report['metric'], error, report)}" if error is not None else ""
-        lines.append(f"[dim]Δ {shown}{give}{'*' if ahead['clear'] else ''}[/]")
+        chance = ahead.get("p")
+        said = "" if chance is None else " p < .001" if chance < 0.001 else f" p = {chance:.3f}".replace("0.", ".")
+        lines.append(f"[dim]Δ {shown}{give}{'*' if ahead['clear'] else ''}{said}[/]")
     if entry.get("selection"):
         lines.append(f"[dim]selection {entry['selection']['mean']:.2f} of {entry['selection']['base_rate']:.2f}[/]")
     return "\n".join(lines)

@@ -8,10 +8,10 @@ import pytest
 import fedrel.algorithms
 
 FILES = sorted(Path(fedrel.algorithms.__file__).parent.glob("*.py"))
-MOST = 60  # lines of code, imports included
+MOST = 60  # lines of code, without docstrings and imports
 ALLOWED = {
     *("fedrel.algorithms", "fedrel.config", "fedrel.denoisers", "fedrel.federation.codec"),
-    *("fedrel.federation.protocol", "fedrel.learning"),
+    *("fedrel.federation.protocol", "fedrel.feedback", "fedrel.learning"),
     *("collections", "dataclasses", "typing", "torch"),
 }
 
@@ -21,6 +21,8 @@ def code_lines(tree: ast.Module, text: str) -> int:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             told |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            told |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     lines = enumerate(text.splitlines(), 1)
     return sum(1 for number, line in lines if line.strip() and line.strip()[0] != "#" and number not in told)
 

@@ -11,6 +11,7 @@ from fedrel.algorithms.feded import FedED
 from fedrel.algorithms.fedlc import FedLC
 from fedrel.algorithms.fedprox import FedProx
 from fedrel.algorithms.fedrs import FedRS
+from fedrel.algorithms.feedback import Feedback
 from fedrel.algorithms.lazy_mil import LazyMIL
 from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
@@ -54,10 +55,13 @@ METHODS: dict[str, Method] = {
     "fedcmc": Method(FedCMC, "none", "FedCMC, 2023", "contrast with major classifier vectors, for uneven labels"),
     "fedatt": Method(FedAtt, "none", "Ji et al., IJCNN 2019", "the server attends to the platforms layer by layer"),
     "feded": Method(FedED, "none", "Sui et al., EMNLP 2020", "platforms upload predictions, the server distils"),
+    "feedback": Method(
+        Feedback, "none", "Sharma et al., NAACL 2022", "users accept or reject predictions; verdicts stay at home"
+    ),
     "fedavgm": Method(FedAvgM, "none", "Hsu et al., 2019", "FedAvg with momentum on the server"),
     "fedadam": Method(FedAdam, "none", "Reddi et al., ICLR 2021", "FedAvg with Adam on the server"),
     "server-only": Method(ServerOnly, "none", "reference", "trained on the server's own small set alone"),
     "centralised": Method(Centralised, None, "reference", "all text in one place, which the platforms must not do"),
 }
 
-__all__ = ["METHODS", "Centralised", "FedAvg", "LazyMIL", "Method"]
+__all__ = ["METHODS", "Centralised", "FedAvg", "Feedback", "LazyMIL", "Method"]

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from fedrel.config import Experiment
 from fedrel.federation.codec import Record
 from fedrel.federation.protocol import Round, Site, broadcast, mean, named_in, task
@@ -36,16 +38,23 @@ class FedAvg:
 
     @task
     def train(self, site: Site, message: Record) -> Record:
-        weights, fitted = self.learn(site, message)
+        chosen = self.chosen(site)
+        if chosen is not None and not len(chosen):
+            return {}
+        weights, fitted = self.learn(site, message, chosen)
         return {"weights": weights, "sentences": len(fitted.sentences), "loss": fitted.loss}
 
-    def learn(self, site: Site, message: Record) -> tuple[Named, Fitted]:
+    def learn(self, site: Site, message: Record, chosen: Tensor | None = None) -> tuple[Named, Fitted]:
         """Local epochs from the weights that were sent: what became of them."""
         loss, pull = self.loss(site, message), self.pull(site, message)
         site.model.load(named_in(message, "weights"), site.shard)
-        seed = site.draw("train")
-        fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=seed, loss=loss, pull=pull)
+        model, shard, seed = site.model, site.shard, site.draw("train")
+        fitted = fit(model, shard, site.training, lr=site.lr, seed=seed, sentences=chosen, loss=loss, pull=pull)
         return site.model.trained(site.shard, fitted.sentences, pull), fitted
+
+    def chosen(self, site: Site) -> Tensor | None:
+        """The sentences to train on; none: all, as the model's denoiser sees them."""
+        return None
 
     def loss(self, site: Site, message: Record) -> Loss | None:
         """Instead of the model's own; it may use the model until training begins."""

@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 import typer
 
-from fedrel.cli import compare, data, extract, label, methods, partition, run, show, tune
+from fedrel.cli import compare, data, estimate, extract, label, methods, partition, review, run, show, tune, verdicts
 from fedrel.cli.console import complain
 from fedrel.errors import UserError
 from fedrel.version import installed_version
@@ -34,6 +34,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Make or check data sets.")
 app.add_typer(data_app, name="data")
+feedback_app = typer.Typer(no_args_is_help=True, help="What users said of predictions.")
+app.add_typer(feedback_app, name="feedback")
 
 
 def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
@@ -60,8 +62,13 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
 
 for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
+app.command("review")(guarded(review.review))
 for subcommand in (data.world, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))
+feedback_app.command("estimate")(guarded(estimate.estimate))
+feedback_app.command("export")(guarded(verdicts.export))
+feedback_app.command("import")(guarded(verdicts.import_))
+feedback_app.command("show")(guarded(verdicts.show))
 
 
 @app.callback(invoke_without_command=True)

@@ -100,6 +100,7 @@ def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, An
                 "seed": cell.seed,
                 "folder": str(Path("cells") / cell.name),
                 "scores": result and _scores(asked, cell, result, path),
+                "right": result and read_json(path / "details.json", ()).get("right"),
                 "test": result and result["test"],
                 "dev": result and result["dev"],
                 "selection": result and result["selection"],
@@ -111,6 +112,8 @@ def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, An
     if not any(row["test"] for row in rows):
         raise UserError("every run diverged; lower training.lr")
     summary = summarise(asked, rows)
+    for row in rows:
+        del row["right"]  # it served its purpose, and is long
     for entry in summary:
         entry["selection"] = _selection(
             [row["selection"] for row in rows if (row["row"], row["column"]) == (entry["row"], entry["column"])]

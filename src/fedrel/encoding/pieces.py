@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,15 @@ class PieceShard(Shard):
     spans: Tensor  # (S, 4) int64, counted from the sentence's first piece
     padding: int
     max_length: int
+    kept: list[Tensor] = field(default_factory=list)  # one (S, H), once an encoder that never changes has read them
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PieceBatch:
+        if self.kept:
+            nothing = torch.zeros((len(chosen), 0), dtype=torch.int64)
+            vectors = self.kept[0][chosen.to(self.kept[0].device)]
+            return PieceBatch(
+                sentences=chosen, bag=bag, labels=labels, vectors=vectors, ids=nothing, lengths=nothing, spans=nothing
+            )
         lengths = self.starts[chosen + 1] - self.starts[chosen]
         longest = -(-int(lengths.max()) // _AROUND) * _AROUND if len(chosen) else _AROUND
         longest = min(longest, self.max_length)  # the transformer may have no place for more

@@ -21,11 +21,13 @@ class Batch:
     sentences: Tensor  # (S,) their places in the shard
     bag: Tensor  # (S,) 0 … U-1, ascending
     labels: Tensor  # (U,)
+    vectors: Tensor | None = None  # (S, H) where an encoder that never changes has read them before
 
     def to(self, device: torch.device) -> Self:
         if self.labels.device == device:
             return self
-        return type(self)(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
+        moved = ((name, value) for name, value in vars(self).items() if value is not None)
+        return type(self)(**{name: value.to(device, non_blocking=True) for name, value in moved})
 
 
 @dataclass(frozen=True, kw_only=True)

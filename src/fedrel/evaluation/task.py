@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Dataset, Ints, Split, pair_bags
+from fedrel.bags import Dataset, Ints, Split, pair_bags, sentence_bags
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification, heldout
 
@@ -57,7 +57,7 @@ class Classification:
     na: bool
 
     def bags(self, split: Split) -> tuple[Ints, Ints]:
-        return np.arange(len(split)), np.arange(len(split) + 1)
+        return sentence_bags(split)
 
     def truth(self, split: Split) -> Ints:
         labels = np.asarray(split.labels).astype(np.int64)
@@ -71,6 +71,8 @@ class Classification:
         return {
             "classes": classification.by_class(scores, labels, self.relations, na=self.na),
             "confusion": {"relations": self.relations, "counts": classification.confusion(scores, labels)},
+            # item by item, for paired tests between runs
+            "right": "".join("1" if right else "0" for right in scores.argmax(axis=1) == labels),
         }
 
 

@@ -31,7 +31,8 @@ class BERT(Encoder):
         self.precision = precision
         width = body.config.hidden_size
         self.hidden = width * {"max": 2, "sum": 2, "cls+sum": 3, "cls": 1, "mean": 1}[self.pooling]
-        if settings.encoder == "frozen":
+        self.frozen = settings.encoder == "frozen"
+        if self.frozen:
             body.requires_grad_(False)
         self.body = _with_lora(body, settings.lora) if settings.lora else body
         _let_it_draw_from(self)

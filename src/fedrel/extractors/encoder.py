@@ -13,6 +13,8 @@ class Encoder(nn.Module):
     hidden: int
     words: WordTable | None  # of encoders with a table of word vectors
 
+    frozen = False  # it never changes: a sentence need be read only once
+
     # Set by the training loop: the share of numbers dropped, and where the draws come from
     dropout = 0.0
     draws: torch.Generator | None = None

@@ -43,6 +43,19 @@ def _no_keys() -> Tensor:
     raise RuntimeError("this site has no key to blind facts with")
 
 
+class Judge(Protocol):
+    """People who say whether predictions are right."""
+
+    def __call__(self, shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
+        """For every sentence of the shard (S,): the label that was shown, which is the prediction unless they saw an
+        earlier one; and what they said of it, 1 right, 0 wrong, -1 nothing.
+        """
+
+
+def nobody_judges(shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
+    raise RuntimeError("nobody judges predictions on this site")
+
+
 @dataclass
 class Site:
     """A platform, or the server's own data: what a task may touch.
@@ -56,12 +69,18 @@ class Site:
     training: Training
     seed: int
     round: int = 0
-    platforms: int = 1  # how many there are in all, those that do not take part included
+    everyone: tuple[str, ...] = ()  # of the hub: all platforms, those that do not take part included
     first_relation: int = 1  # label 0 is NA, which states nothing; 0 where there is no NA
     fact_keys: Callable[[], Tensor] = _no_keys  # (bags,) the blinded key of every bag's fact
     common: Shard | None = None  # the server's own sentences, where the method lets every platform read them
+    validation: Shard | None = None  # of the hub: gold sentences that nobody trains on
+    judge: Judge = nobody_judges
     memory: Record = field(default_factory=dict)
     scratch: Record = field(default_factory=dict)
+
+    @property
+    def platforms(self) -> int:
+        return len(self.everyone)
 
     @property
     def lr(self) -> float:

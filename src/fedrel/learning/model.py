@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fedrel.denoisers import Denoiser, best_of_group
 from fedrel.encoding.packed import PackedShard
+from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
 from fedrel.learning.losses import Loss, Output
@@ -74,6 +75,8 @@ class Model(nn.Module):
             table = weights[WORDS] if self.frozen_words is None else self.frozen_words
             self.words_in_use, self._whole_words = torch.from_numpy(shard.vocabulary), table
             words.load(table.index_select(0, self.words_in_use).to(self.device))
+        if self.encoder.frozen and isinstance(shard, PieceShard) and not shard.kept:
+            shard.kept.append(self.vectors(shard))
 
     def trained(self, shard: Shard, sentences: Tensor, pull: Pull | None = None) -> Named:
         """What training on these sentences made of the weights; the word table as a patch of its touched rows, unless
@@ -104,7 +107,7 @@ class Model(nn.Module):
 
     def loss(self, batch: Batch, loss: Loss | None = None) -> Tensor:
         """Mean over the batch's bags, in training mode: the denoiser's own loss, or this one on single sentences."""
-        vectors = self.encoder.encode(batch)
+        vectors = self._read(batch)
         if loss is None:
             return self.denoiser.loss(vectors, batch.bag, batch.labels, self.classifier, self.encoder.drop)
         logits = self.classifier(self.encoder.drop(vectors))
@@ -125,7 +128,7 @@ class Model(nn.Module):
     def vectors(self, shard: Shard) -> Tensor:
         """(S, H) of all sentences in evaluation mode, where the model is."""
         self.eval()
-        parts = [self.encoder.encode(batch) for batch in self._chunks(shard)]
+        parts = [self._read(batch) for batch in self._chunks(shard)]
         return torch.cat(parts) if parts else torch.zeros(0, self.encoder.hidden, device=self.device)
 
     @torch.no_grad()
@@ -138,7 +141,7 @@ class Model(nn.Module):
         """(bags, R) in evaluation mode, on the CPU."""
         self.eval()
         parts = [
-            self.denoiser.score(self.encoder.encode(batch), batch.bag, len(batch.labels), self.classifier).cpu()
+            self.denoiser.score(self._read(batch), batch.bag, len(batch.labels), self.classifier).cpu()
             for batch in self._chunks(shard)
         ]
         return torch.cat(parts) if parts else torch.zeros(0, self.classifier.out_features)
@@ -147,7 +150,7 @@ class Model(nn.Module):
     def score_sentences(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(U, R) of the bags and (S, R) of each sentence by itself, in evaluation mode, on the CPU."""
         self.eval()
-        vectors = self.encoder.encode(batch.to(self.device))
+        vectors = self._read(batch.to(self.device))
         alone = torch.softmax(self.classifier(vectors), dim=1)
         together = self.denoiser.score(vectors, batch.bag.to(self.device), len(batch.labels), self.classifier)
         return together.cpu(), alone.cpu()
@@ -158,7 +161,7 @@ class Model(nn.Module):
         self.eval()
         parts = []
         for batch in self._chunks(shard):
-            probability = torch.softmax(self.classifier(self.encoder.encode(batch)), dim=1)  # (S, R)
+            probability = torch.softmax(self.classifier(self._read(batch)), dim=1)  # (S, R)
             parts.append(probability.gather(1, batch.labels[batch.bag][:, None]).squeeze(1).cpu())
         return torch.cat(parts) if parts else torch.zeros(0)
 
@@ -177,11 +180,15 @@ class Model(nn.Module):
             return first
         self.eval()
         batch = shard.bags_of(bags).to(self.device)
-        probability = torch.softmax(self.classifier(self.encoder.encode(batch)), dim=1)
+        probability = torch.softmax(self.classifier(self._read(batch)), dim=1)
         own = probability.gather(1, batch.labels[batch.bag][:, None]).squeeze(1).cpu()
         self.train()
         place = best_of_group(own, batch.bag.cpu())
         return first + place - (torch.cumsum(sizes, 0) - sizes)
+
+    def _read(self, batch: Batch) -> Tensor:
+        """(S, H)."""
+        return self.encoder.encode(batch) if batch.vectors is None else batch.vectors
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         for first, last in shard.chunks():

@@ -57,9 +57,7 @@ class AdamW:
         parameters: list[Tensor] = [weight for _, weight in self.named]
         if self.words:
             parameters.append(self.words.rows)
-        self.inner = torch.optim.AdamW(
-            parameters, lr=lr, weight_decay=training.weight_decay, fused=model.device.type == "cuda"
-        )
+        self.inner = torch.optim.AdamW(parameters, lr=lr, weight_decay=training.weight_decay, fused=True)
 
     def step(self) -> None:
         if self.words:

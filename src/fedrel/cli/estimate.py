@@ -1,0 +1,127 @@
+"""`fedrel feedback estimate`: how often users are right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fedrel.cli.console import out, print_json, tell
+from fedrel.errors import UserError
+from fedrel.feedback.estimates import Estimate, Estimates, Prior, Rate, estimate_users, read_verdicts, write_users
+
+_SHOWN = 20  # users in the table
+
+
+def estimate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Verdicts on predictions whose truth is known: .jsonl, .csv or .tsv with user, "
+            "verdict (right, wrong or unknown) and correct (true or false)."
+        ),
+    ],
+    users: Annotated[
+        Path | None, typer.Option(help="Write a table of users for feedback.table, with shrunk rates.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw the users: their rates, mistakes and answers.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print all users as JSON.")] = False,
+) -> None:
+    """Estimate how often users call a correct prediction right (γ) and an incorrect one wrong (δ)."""
+    try:
+        found = estimate_users(read_verdicts(file))
+    except UserError as error:
+        raise error if str(error).startswith(str(file)) else UserError(f"{file}: {error}") from None
+    if users:
+        write_users(found, users)
+    if png:
+        from fedrel.report.feedback_figures import users_figure
+
+        users_figure({file.stem: found}, png)
+    if json_:
+        print_json(json.dumps(summary(found), indent=1))
+        return
+    out.print(estimates_table(found))
+    for name, path in (("users", users), ("figure", png)):
+        if path:
+            tell(f"{name:<7} {path}")
+
+
+def summary(found: Estimates) -> dict[str, Any]:
+    """For machines: everything, rates that nothing is known about as null."""
+    return {
+        "users": [_entry(it) for it in found.users],
+        "pooled": {key: value for key, value in _entry(found.pooled).items() if key != "user"},
+        "mean": {"gamma": _mean(found, "gamma"), "delta": _mean(found, "delta")},
+        "prior": {"gamma": vars(found.gamma), "delta": vars(found.delta)},
+    }
+
+
+def estimates_table(found: Estimates) -> Table:
+    table = Table(
+        title="How often users are right, in percent (95 % intervals)", title_justify="left", title_style="bold"
+    )
+    table.add_column("user")
+    for name in ("judgments", "γ̂", "δ̂", "don't know", "γ shrunk", "δ shrunk"):
+        table.add_column(name, justify="right")
+    table.add_row(f"all {len(found.users)}", *_cells(found.pooled)[:4], "", "", style="bold", end_section=True)
+    for it in found.users[:_SHOWN]:
+        table.add_row(escape(it.user), *_cells(it))
+    hidden = len(found.users) - _SHOWN
+    notes = [f"{hidden:,} users with fewer judgments are not shown (--json has them)"] if hidden > 0 else []
+    means = [_mean(found, name) for name in ("gamma", "delta")]
+    notes += [
+        f"mean over users: γ̂ {_percent(means[0])}, δ̂ {_percent(means[1])}",
+        "γ: says right if the prediction is correct; δ: says wrong if it is incorrect; don't know is neither",
+        f"shrunk: drawn to what is usual, as if {_strength(found.gamma)} judgments for γ and "
+        f"{_strength(found.delta)} for δ had come before",
+    ]
+    table.caption, table.caption_justify = "\n".join(notes), "left"
+    return table
+
+
+def _entry(it: Estimate) -> dict[str, Any]:
+    return {
+        "user": it.user,
+        "judgments": it.judgments,
+        "gamma": _rate(it.gamma),
+        "delta": _rate(it.delta),
+        "unknown": it.unknown,
+        "errors": it.errors,
+        "counts": dict(it.counts),
+    }
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    return {"value": rate.value, **vars(rate)}
+
+
+def _mean(found: Estimates, name: str) -> float | None:
+    """The paper's: every user counts the same, however few the judgments."""
+    values = [value for it in found.users if (value := getattr(it, name).value) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _cells(it: Estimate) -> tuple[str, ...]:
+    return (
+        f"{it.judgments:,}",
+        *(
+            f"{_percent(rate.value)} ({_percent(rate.low, 0)}–{_percent(rate.high, 0)})" if rate.cases else "–"
+            for rate in (it.gamma, it.delta)
+        ),
+        _percent(it.unknown),
+        _percent(it.gamma.shrunk),
+        _percent(it.delta.shrunk),
+    )
+
+
+def _percent(share: float | None, digits: int = 1) -> str:
+    return "–" if share is None else f"{100 * share:.{digits}f}"
+
+
+def _strength(prior: Prior) -> str:
+    return f"{prior.strength:,.0f}" if prior.strength >= 10 else f"{prior.strength:.1f}"

@@ -1,0 +1,131 @@
+"""`fedrel review`: a page on this machine where people say which predictions are right."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import shlex
+import socket
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from fedrel import datasets
+from fedrel.cli.console import say, tell
+from fedrel.cli.label import load_kb
+from fedrel.cli.reading import reading_progress
+from fedrel.config import Data
+from fedrel.corpus.detection import detect
+from fedrel.corpus.formats import LABELLED
+from fedrel.errors import UserError, suggest
+from fedrel.feedback.review import queue as queues
+from fedrel.feedback.review.access import LOCAL, SHORTEST_TOKEN
+from fedrel.feedback.store import LONGEST_USER, Store
+from fedrel.saved import load_model
+
+_TOKEN = "FEDREL_REVIEW_TOKEN"
+
+
+class Order(StrEnum):
+    uncertain = "uncertain"
+    confident = "confident"
+    random = "random"
+    new = "new"
+
+
+def review(
+    data: Annotated[Path, typer.Option("--data", help="The platform's data set: its train sentences are shown.")],
+    model: Annotated[Path, typer.Option("--model", help="The folder of a run, or its model folder.")],
+    source: Annotated[str, typer.Option("--source", "--format", help="Format of the data; else detected.")] = "",
+    store: Annotated[
+        Path | None, typer.Option(help="Where the verdicts go; else beside the data, DATA.verdicts.sqlite.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any that is free.")] = 8765,
+    host: Annotated[str, typer.Option(help="Another address than this machine's own needs --token.")] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(envvar=_TOKEN, help="What others must know to use the page.", show_envvar=True)
+    ] = None,
+    user: Annotated[str, typer.Option(help="Whose verdicts these are; else your login name.")] = "",
+    order: Annotated[Order, typer.Option(help="What to show first; new needs --kb.")] = Order.uncertain,
+    kb: Annotated[Path | None, typer.Option("--kb", help="A knowledge base, to tell which facts are new.")] = None,
+) -> None:
+    """Judge the model's predictions on a platform's own sentences, in a browser. Nothing leaves this machine."""
+    _check(host, token, order, kb)
+    try:
+        import uvicorn
+
+        from fedrel.feedback.review.server import create_app
+    except ModuleNotFoundError as error:
+        raise UserError(f'fedrel review needs {error.name}; install it with: pip install "fedrel[review]"') from None
+    reviewer = _reviewer(user)
+    file = store or data.absolute().parent / f"{data.absolute().name}.verdicts.sqlite"
+    with _listen(host, port) as listening:
+        saved = load_model(model)
+        if saved.note:
+            say(f"{model}: {saved.note}, which reads it")
+        dataset = datasets.load(Data(source=_source(data, source), path=str(data)), say=say)
+        base = load_kb(kb) if kb is not None else None
+        torch.set_num_threads(1)  # its steps are small: more threads wait for each other longer than they work
+        with reading_progress("scoring", len(dataset.train)) as tick:
+            queue = queues.build(dataset, saved, queues.digest_of(model), kb=base, tick=lambda done: tick(done, done))
+        here = listening.getsockname()[1]
+        with Store.open(file) as verdicts:
+            app = create_app(queue, verdicts, user=reviewer, order=order, token=token, name=f"fedrel_review_{here}")
+            settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
+            shown = f"[{host}]" if ":" in host else host
+            tell(f"open   http://{shown}:{here}/{'' if token is None else '?token=…'}", "bold")
+            say(f"{len(queue.items):,} predictions to judge; as {reviewer}; Ctrl-C ends")
+            with suppress(KeyboardInterrupt):  # how one ends a server
+                uvicorn.Server(settings).run(sockets=[listening])
+            total = sum(count for kind, count in verdicts.counts().items() if kind != "shown")
+    path = shlex.quote(str(file))
+    tell(f"{total:,} verdicts in {file}; train with them: fedrel run --set feedback.store={path} …")
+
+
+def _check(host: str, token: str | None, order: str, kb: Path | None) -> None:
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise UserError(f"--token: at least {SHORTEST_TOKEN} characters, such as {secrets.token_urlsafe(16)}")
+    if token is None and host not in LOCAL:
+        raise UserError(
+            f"--host {host}: others could read your text; let only those in who know a token, such as "
+            f"--token {secrets.token_urlsafe(16)}"
+        )
+    if order == Order.new and kb is None:
+        raise UserError("--order new needs --kb, to know what is known")
+
+
+def _reviewer(name: str) -> str:
+    if not name:
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            raise UserError("nobody is logged in here; say who judges with --user NAME") from None
+    cleaned = " ".join(name.split())
+    if not cleaned or not cleaned.isprintable() or len(cleaned) > LONGEST_USER:
+        raise UserError(f"--user {name!r}: a name has printable characters, at most {LONGEST_USER}")
+    return cleaned
+
+
+def _source(path: Path, source: str) -> str:
+    found = source or detect(path).source
+    if found not in LABELLED:
+        if source:
+            raise UserError(f"--source {source}: no format of labelled data{suggest(source, LABELLED)}")
+        raise UserError(f"{path}: {found} has no pairs to judge; make them with fedrel label, or name a --source")
+    return found
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Before anything slow, so that a port in use is known at once."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except socket.gaierror as error:
+        raise UserError(f"--host {host}: no address of this machine ({error.strerror})") from None
+    except OSError as error:
+        raise UserError(f"port {port} of {host}: {os.strerror(error.errno or 0)}; choose another with --port") from None

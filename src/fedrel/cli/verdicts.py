@@ -1,0 +1,79 @@
+"""`fedrel feedback`: what was collected, to look at and to carry from one store to another."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from fedrel.cli.console import out, print_json, tell
+from fedrel.errors import UserError
+from fedrel.feedback import store as stores
+from fedrel.feedback.store import RIGHT, VERDICTS, WRONG, Store
+
+_Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+_StoreFile = Annotated[Path, typer.Argument(metavar="STORE", help="A file of fedrel review.")]
+
+
+def export(
+    store: _StoreFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, written anew.")],
+    json_: _Json = False,
+) -> None:
+    """Write all verdicts as JSON lines: whose, when, on which prediction of which model. No text of a sentence."""
+    if file.exists() and store.exists() and file.samefile(store):
+        raise UserError(f"{file}: this is the store itself; choose another name")
+    with Store.open(store, create=False) as opened:
+        count = stores.export(opened, file)
+    _report({"verdicts": count, "file": str(file)}, f"{count:,} verdicts in {file}", json_)
+
+
+def import_(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="Made if it is not there.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What export wrote.")],
+    json_: _Json = False,
+) -> None:
+    """Add the verdicts of an exported file to a store. What it has already stays as it is."""
+    if not file.is_file():
+        raise UserError(f"{file}: no such file")
+    with Store.open(store) as opened:
+        count = stores.load(opened, file)
+    _report({"added": count, "store": str(store)}, f"{count:,} rows added to {store}", json_)
+
+
+def show(store: _StoreFile, json_: _Json = False) -> None:
+    """Say how many verdicts there are, by user and by model."""
+    with Store.open(store, create=False) as opened:
+        counts = opened.counts()
+        verdicts = list(opened.standing())
+    rows: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(VERDICTS, 0))
+    for verdict in verdicts:
+        rows[verdict.user, verdict.model][verdict.verdict] += 1
+    if json_:
+        by = [{"user": user, "model": model, **kinds} for (user, model), kinds in sorted(rows.items())]
+        print_json(json.dumps({**counts, "by": by}, indent=1, ensure_ascii=False))
+        return
+    table = Table()
+    for column in ("user", "model"):
+        table.add_column(column, overflow="fold")
+    for column in (*VERDICTS, "agreed"):
+        table.add_column(column, justify="right")
+    for (user, model), kinds in sorted(rows.items()):
+        known = kinds[RIGHT] + kinds[WRONG]
+        agreed = f"{kinds[RIGHT] / known:.0%}" if known else ""
+        table.add_row(Text(user), Text(model), *(f"{kinds[kind]:,}" for kind in VERDICTS), agreed)
+    if rows:
+        out.print(table)
+    tell(f"{len(verdicts):,} verdicts; {counts['shown']:,} predictions were shown")
+
+
+def _report(summary: dict[str, object], line: str, as_json: bool) -> None:
+    if as_json:
+        print_json(json.dumps(summary))
+    else:
+        tell(line)

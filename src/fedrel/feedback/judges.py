@@ -1,0 +1,50 @@
+"""Those who judge predictions on a platform: simulated users, who know the truth and may not say it, or the people
+whose verdicts lie in its store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fedrel.bags import Dataset
+from fedrel.config import Feedback
+from fedrel.encoding.shard import Shard
+from fedrel.feedback.stored import StoredVerdicts
+from fedrel.feedback.users import User, draw_users, judge
+from fedrel.seeds import derive, generator
+
+
+@dataclass(frozen=True)
+class SimulatedUsers:
+    """One user a platform, as in the paper."""
+
+    labels: npt.NDArray[np.int32]  # of the split, by row
+    user: User
+    seed: int
+
+    def __call__(self, shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
+        truth = torch.from_numpy(np.asarray(self.labels)[shard.rows].astype(np.int64))
+        draws = generator(derive(self.seed, "user", purpose), torch.device("cpu"))
+        return predicted, judge(predicted, truth, self.user, draws)
+
+
+def judges_of(
+    settings: Feedback, dataset: Dataset, platforms: tuple[str, ...], seed: int
+) -> dict[str, SimulatedUsers | StoredVerdicts]:
+    """Who judges on each platform; of what is stored, a platform finds the verdicts on its own sentences alone."""
+    if settings.store:
+        return dict.fromkeys(platforms, StoredVerdicts.read(Path(settings.store), dataset, dataset.train))
+    table = Path(settings.table) if settings.table else None
+    users = draw_users(
+        settings.users, len(platforms), derive(seed, "users"), gamma=settings.gamma, delta=settings.delta, table=table
+    )
+    return {
+        name: SimulatedUsers(dataset.train.labels, user, derive(seed, name))
+        for name, user in zip(platforms, users, strict=True)
+    }

@@ -1,0 +1,74 @@
+// Saves reloading: forms are sent from here and the answer's <main> takes the place of this one. Without this file
+// the same forms work by themselves.
+"use strict";
+
+const KEYS = {
+  ArrowRight: "#judge button[value=right]",
+  ArrowLeft: "#judge button[value=wrong]",
+  ArrowDown: "#judge button[value=unknown]",
+  u: "#undo button",
+};
+const SILENT =
+  "fedrel review does not answer, so your last answer may not be stored. Start it again, then answer once more: " +
+  "nothing counts twice.";
+let busy = false;
+
+const main = () => document.getElementById("main");
+const say = (id, text) => (document.getElementById(id).textContent = text);
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, select, textarea");
+  const button = !typing && document.querySelector(KEYS[event.key] ?? "#none");
+  if (!button || button.disabled || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  button.click();
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  const here = form.getAttribute("action");
+  if (here === "/login") return; // its answer leads on by itself
+  event.preventDefault();
+  if (!busy) send(form, here, event.submitter);
+});
+
+async function send(form, action, button) {
+  busy = true;
+  main().setAttribute("aria-busy", "true");
+  const fields = new URLSearchParams(new FormData(form));
+  if (button?.name) fields.set(button.name, button.value);
+  const post = form.getAttribute("method") === "post";
+  try {
+    const answer = post ? await fetch(action, { method: "POST", body: fields }) : await fetch(`${action}?${fields}`);
+    show(await answer.text(), answer, button);
+  } catch {
+    say("alarm", SILENT);
+  } finally {
+    busy = false;
+    main().removeAttribute("aria-busy");
+  }
+}
+
+function show(html, answer, button) {
+  const page = new DOMParser().parseFromString(html, "text/html");
+  const next = page.getElementById("main");
+  if (!next) throw new Error("no page of ours");
+  const had = button && document.activeElement === button && selector(button);
+  main().replaceWith(document.adoptNode(next));
+  document.title = page.title;
+  say("alarm", "");
+  if (answer.ok) history.replaceState(null, "", answer.url);
+  // Whoever pressed a button stays on it; where it is gone, on what took its place.
+  const stay = had && document.querySelector(had);
+  if (stay && !stay.disabled) stay.focus();
+  else if (had || !answer.ok) document.getElementById("question").focus();
+  const spoken = ["sentence", "claim"].map((id) => document.getElementById(id)?.innerText).filter(Boolean);
+  const note = document.querySelector("main .note")?.innerText;
+  say("live", [note, ...spoken].filter(Boolean).join(". "));
+  window.scrollTo(0, 0);
+}
+
+function selector(button) {
+  const value = button.name ? `[name="${button.name}"]${button.value ? `[value="${button.value}"]` : ""}` : "";
+  return `form[action="${button.form.getAttribute("action")}"] button${value}`;
+}

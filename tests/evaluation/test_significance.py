@@ -1,0 +1,94 @@
+"""Tests of differences between rows, beside what scipy says and what can be counted by hand."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrel.evaluation.significance import holm, paired_t, randomisation, sign_test, t_tail
+
+
+def test_right_and_wrong_answers_are_a_toss_of_coins():
+    """Of items that only one of the two models gets right, eight go to the first and one to the second."""
+    first, second = [1] * 8 + [0] + [1] * 50 + [0] * 5, [0] * 8 + [1] + [1] * 50 + [0] * 5
+    assert randomisation(first, second) == pytest.approx(2 * (1 + 9) / 2**9)
+    assert randomisation(second, first) == randomisation(first, second)
+    assert randomisation(first, first) == 1
+    assert randomisation([], []) == 1
+    assert randomisation([1], [0]) == 1
+
+
+def test_few_items_are_counted_out():
+    first, second = [0.9, 0.7, 0.4], [0.2, 0.3, 0.3]  # differences 0.7, 0.4, 0.1: all alike in 2 of 8 exchanges
+    assert randomisation(first, second) == pytest.approx(2 / 8)
+    assert randomisation([0.9, 0.3, 0.4], [0.2, 0.7, 0.3]) == pytest.approx(6 / 8)  # 0.4 or more: 6 of 8
+
+
+def test_draws_come_near_to_the_exact_value():
+    chance = np.random.default_rng(3)
+    first, second = chance.random(14), chance.random(14) - 0.2
+    gaps = first - second
+    sums = [abs(np.dot(signs, gaps)) for signs in itertools.product((1, -1), repeat=14)]
+    exact = np.mean(np.array(sums) >= abs(gaps.sum()) - 1e-9)
+    assert randomisation(first, second) == pytest.approx(exact)
+    many = np.concatenate([first, chance.normal(0, 1e-6, 10)]), np.concatenate([second, np.zeros(10)])
+    assert randomisation(*many) == pytest.approx(exact, abs=0.02)
+    assert randomisation(*many) == randomisation(*many)
+
+
+def test_p_values_of_chance_are_uniform():
+    chance = np.random.default_rng(1)
+    values = [randomisation(chance.random(40), chance.random(40), draws=500) for _ in range(400)]
+    assert np.mean(np.array(values) < 0.05) == pytest.approx(0.05, abs=0.025)
+    assert np.mean(np.array(values) < 0.5) == pytest.approx(0.5, abs=0.08)
+
+
+def test_a_clear_difference_is_clear_on_many_items():
+    chance = np.random.default_rng(2)
+    truth = chance.random(1_821)
+    assert randomisation(truth < 0.85, chance.random(1_821) < 0.77) < 1e-4
+    assert sign_test(0, 4_000) == 0 or sign_test(0, 4_000) < 1e-300
+    assert sign_test(2_000, 4_000) == 1
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_the_sign_test_is_that_of_scipy(wins, losses):
+    stats = pytest.importorskip("scipy.stats")
+    if wins + losses:
+        assert sign_test(wins, wins + losses) == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
+
+
+@given(st.floats(-30, 30), st.integers(1, 60))
+@settings(max_examples=60)
+def test_the_tail_of_t_is_that_of_scipy(t, degrees):
+    stats = pytest.importorskip("scipy.stats")
+    assert t_tail(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
+
+
+def test_the_paired_t_test_over_seeds():
+    found = paired_t([0.85, 0.87, 0.86], [0.80, 0.83, 0.79])
+    assert found is not None
+    assert (found.n, found.mean) == (3, pytest.approx(0.16 / 3))
+    stats = pytest.importorskip("scipy.stats")
+    expected = stats.ttest_rel([0.85, 0.87, 0.86], [0.80, 0.83, 0.79])
+    assert found.p == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval()
+    assert (found.mean - found.reach, found.mean + found.reach) == pytest.approx((interval.low, interval.high))
+
+
+def test_the_limits_of_the_paired_t_test():
+    assert paired_t([0.8], [0.7]) is None
+    same = paired_t([0.8, 0.7], [0.8, 0.7])
+    assert same is not None
+    assert (same.mean, same.p) == (0, 1)
+    steady = paired_t([2.0, 3.0], [1.0, 2.0])
+    assert steady is not None
+    assert (steady.mean, steady.p, steady.reach) == (1, 0, 0)
+
+
+def test_several_comparisons_ask_for_more():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.6, 0.7]) == [1, 1]
+    assert holm([]) == []
