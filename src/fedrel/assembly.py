@@ -166,10 +166,10 @@ def _model(
         say(f"loading pretrained weights ({settings.weights}) …")
         pieces = PieceEncoding.of(settings, pairs=dataset.has_pairs)
         with seeded(derive(seed, "model")):
-            body = pretrained(settings, pieces)
+            body, table = pretrained(settings, pieces)
             encoder = BERT(body, settings, pairs=dataset.has_pairs, precision=experiment.engine.precision)
-            model = assemble(encoder, settings, denoiser, relations)
-        return pieces, model, model.weights()
+            model = assemble(encoder, settings, denoiser, relations, None if encoder.words.trainable else table)
+        return pieces, model, _start(model, table)
     pretrained_vectors = None
     if settings.vectors != "random":
         say(f"loading word vectors ({settings.vectors}) …")
@@ -178,10 +178,12 @@ def _model(
     vocabulary = from_training(dataset, settings.min_count, known)
     table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed)
     model = build_model(settings, denoiser, relations, table, seed)
+    return WordEncoding.of(settings, vocabulary), model, _start(model, table)
+
+
+def _start(model: Model, table: Tensor) -> Named:
     weights = model.weights()
-    if settings.embeddings == "trainable":
-        weights[WORDS] = table
-    return WordEncoding.of(settings, vocabulary), model, weights
+    return Named({**weights, WORDS: table}) if model.encoder.words.trainable else weights
 
 
 def build_model(settings: Extractor, denoiser: str, relations: int, table: Tensor, seed: int) -> Model:

@@ -79,8 +79,7 @@ class Execution:
         self.tick = tick
         self.saved_rounds = 0  # what a resumed run would go on from
         self.standing = _Standing(data=setup.dataset.folder.name)
-        # A word table is worked on row by row, in main memory; a transformer's weights can stay where it trains.
-        self._direct = setup.model.encoder.words is None and setup.model.device.type != "cpu"
+        self._direct = setup.model.device.type != "cpu"  # weights stay where models train
         self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
         self._losses: list[tuple[float, float]] = []
         self._training_seconds_before = 0.0

@@ -127,7 +127,9 @@ def _rebuild(
     pieces = PieceEncoding.load(folder, settings, pairs=has_pairs)
     with seeded(0):  # what is drawn here is replaced by what was learnt
         encoder = BERT(rebuilt(folder, settings, pieces), settings, pairs=has_pairs)
-        return pieces, assemble(encoder, settings, denoiser, relations)
+        return pieces, assemble(
+            encoder, settings, denoiser, relations, None if encoder.words.trainable else weights[WORDS]
+        )
 
 
 def _seal(described: dict[str, object]) -> str:

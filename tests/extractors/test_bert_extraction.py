@@ -24,7 +24,7 @@ def folder(request, tmp_path_factory):
     setup = prepare(experiment("att", "bert", "data.size=500", f"extractor.blind={str(request.param).lower()}"))
     draw = torch.Generator().manual_seed(1)
     weights = setup.weights
-    weights["classifier.weight"] = torch.randn(weights["classifier.weight"].shape, generator=draw)
+    weights["classifier.weight"] = 0.1 * torch.randn(weights["classifier.weight"].shape, generator=draw)
     save_model(path, setup, weights, Calibration(1.0, 0.0, 0.0, 0.0))
     return path
 

@@ -9,7 +9,6 @@ import sqlite3
 import urllib.request
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -78,7 +77,7 @@ def test_reviewing_without_javascript(visitor, store, place):
         assert on_disk(store)[-1] == verdict, "it is on disk before the next page is asked for"
         page = visitor.get(answer.headers["Location"])
     assert len(set(seen)) == 4
-    assert "4 of 32 judged; you agreed with the model 2 of 3 times (67%); 1 × don’t know." in page.words
+    assert "4 of 32 judged; in all, you agreed with the model 2 of 3 times (67%); 1 × don’t know." in page.words
     page = visitor.send("/undo", page.form("/undo"))
     assert page.sentence == seen[-1], "what was taken back is asked again"
     assert "taken back. What do you say now?" in page.text
@@ -487,7 +486,7 @@ def test_a_port_in_use_is_one_sentence(refused, place):
 
 
 def test_it_ends_with_where_the_verdicts_are(place, tmp_path):
-    data: Path = shutil.copytree(place.data, tmp_path / "clinic")
+    data = shutil.copytree(place.data, tmp_path / "clinic")
     process = start("review", "--data", data, "--model", place.model, "--port", 0, "--user", "anna")
     assert process.stdout is not None
     address = process.stdout.readline().split()[1].rstrip("/")
@@ -506,3 +505,26 @@ def test_it_ends_with_where_the_verdicts_are(place, tmp_path):
     line = json.loads(exported.read_text())
     assert (line["user"], line["verdict"], line["model"]) == ("anna", RIGHT, queues.digest_of(place.model))
     assert not any(word in exported.read_text() for word in ("Ann0", "Bonn", "came")), "no text of a sentence"
+
+
+def test_a_disk_that_fills_up_is_one_sentence_and_nothing_is_lost(place, tmp_path):
+    store = tmp_path / "verdicts.sqlite"
+    arguments = ["review", "--data", place.data, "--model", place.model, "--store", store, "--port", 0]
+    process = start(*arguments, limit=300_000)
+    try:
+        assert process.stdout is not None
+        visitor, confirmed = Visitor(process.stdout.readline().split()[1].rstrip("/")), 0
+        while (page := visitor.get()).status == 200 and "<blockquote" in page.text:
+            answer = visitor.post("/verdict", page.form("/verdict") | {"verdict": RIGHT})
+            if answer.status != 303:
+                page = answer
+                break
+            confirmed += 1
+        assert page.status == 503
+        assert "the disk is full or fails" in page.words
+        assert "this was not stored, all before it is" in page.words
+    finally:
+        process.kill()
+        process.communicate()
+    with Store.open(store) as opened:
+        assert len(list(opened.standing())) == confirmed > 3

@@ -64,8 +64,8 @@ class Feedback(FedAvg):
         site.memory["verdicts"] = Named(given=given, verdict=verdict, q=named_in(message, "transition")["q"])
         if self.reliability == "estimated" and site.common is not None:
             truth = named_in(message, "probes")["label"]
-            said = self.ask(replace(site, shard=site.common), message, "probes")
-            site.memory["trust"] = trust(*(part[: len(truth)] for part in said), truth)
+            given, verdict = self.ask(replace(site, shard=site.common), message, "probes")
+            site.memory["trust"] = trust(given[: len(truth)], verdict[: len(truth)], truth)
         return {}
 
     def ask(self, site: Site, message: Record, purpose: str) -> tuple[Tensor, Tensor]:

@@ -30,20 +30,11 @@ class PackedBatch(Batch):
 
 @dataclass(frozen=True, kw_only=True)
 class PackedShard(Shard):
-    """Every sentence is followed by separator rows; the vocabulary is the shard's own, and small."""
+    """Every sentence is followed by separator rows."""
 
-    vocabulary: Ints  # (v,) the model's number of each of the shard's words; the first is padding
-    tokens: Tensor  # (T,) int32
     head_distance: Tensor  # (T,) int16
     tail_distance: Tensor  # (T,) int16
     piece_lengths: Tensor  # (S, 4) int64
-
-    def words_of(self, chosen: Tensor) -> Tensor:
-        """The shard's word numbers that occur in these sentences, ascending, without padding."""
-        used = torch.zeros(len(self.vocabulary), dtype=torch.bool)
-        used[self.tokens[self._token_rows(chosen)].long()] = True
-        used[0] = False
-        return used.nonzero().squeeze(1)
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PackedBatch:
         if AVAILABLE:

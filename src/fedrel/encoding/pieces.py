@@ -35,16 +35,16 @@ _FILES = ("*.json", "*.txt", "*.model", "*.safetensors")  # of a model on a hub:
 class PieceBatch(Batch):
     """S sentences, padded to the longest of them, or a few pieces more: L pieces."""
 
-    ids: Tensor  # (S, L)
+    ids: Tensor  # (S, L) numbers of the shard's own vocabulary; 0 is padding
     lengths: Tensor  # (S,)
     spans: Tensor  # (S, 4) pieces of the head, start and end, and of the tail; all 0 where there is no pair
 
 
 @dataclass(frozen=True, kw_only=True)
 class PieceShard(Shard):
-    ids: Tensor  # (T,) int32, sentences end to end
+    """Of the table of pieces, too, a platform holds the rows that its text uses: a tenth, as a rule."""
+
     spans: Tensor  # (S, 4) int64, counted from the sentence's first piece
-    padding: int
     max_length: int
     kept: list[Tensor] = field(default_factory=list)  # one (S, H), once an encoder that never changes has read them
 
@@ -58,8 +58,8 @@ class PieceShard(Shard):
         lengths = self.starts[chosen + 1] - self.starts[chosen]
         longest = -(-int(lengths.max()) // _AROUND) * _AROUND if len(chosen) else _AROUND
         longest = min(longest, self.max_length)  # the transformer may have no place for more
-        ids = torch.full((len(chosen), longest), self.padding, dtype=torch.int64)
-        ids[torch.arange(longest) < lengths[:, None]] = self.ids[self._token_rows(chosen)].long()
+        ids = torch.zeros((len(chosen), longest), dtype=torch.int64)
+        ids[torch.arange(longest) < lengths[:, None]] = self.tokens[self._token_rows(chosen)].long()
         return PieceBatch(sentences=chosen, bag=bag, labels=labels, ids=ids, lengths=lengths, spans=self.spans[chosen])
 
 
@@ -101,6 +101,10 @@ class PieceEncoding:
     def __len__(self) -> int:
         return len(self.tokenizer)
 
+    @property
+    def padding(self) -> int:
+        return int(self.tokenizer.pad_token_id)
+
     def numbers(self, words: Sequence[str]) -> Ints:
         """(len(words),) what `pack` calls each of these words. Each distinct word is cut into pieces once."""
         new = list(dict.fromkeys(word for word in words if word not in self._numbers))
@@ -130,18 +134,21 @@ class PieceEncoding:
             if self.blind and split.types is not None:
                 told = [int(word) for word in split.types[row]]
                 types = [any_type if word < 0 else int(numbers[word] if numbers is not None else word) for word in told]
-            pieces, place = self._sentence(ours, spans[row].tolist(), types)
-            flat += pieces
+            cut, place = self._sentence(ours, spans[row].tolist(), types)
+            flat += cut
             places.append(place)
             starts.append(len(flat))
+        padding = self.padding
+        pieces = np.array(flat, dtype=np.int64)
+        used = np.setdiff1d(pieces, [padding])  # ascending
         return PieceShard(
             rows=rows,
             labels=torch.from_numpy(np.asarray(split.labels)[rows].astype(np.int64)),
+            vocabulary=np.r_[padding, used],
+            tokens=torch.from_numpy(np.where(pieces == padding, 0, np.searchsorted(used, pieces) + 1).astype(np.int32)),
             starts=torch.tensor(starts, dtype=torch.int64),
             bag_starts=torch.from_numpy(bag_starts),
-            ids=torch.tensor(flat, dtype=torch.int32),
             spans=torch.tensor(places, dtype=torch.int64).reshape(-1, 4),
-            padding=int(self.tokenizer.pad_token_id),
             max_length=self.max_length,
         )
 

@@ -36,6 +36,8 @@ class Shard:
 
     rows: Ints  # (S,) rows of the split
     labels: Tensor  # (S,) int64
+    vocabulary: Ints  # (v,) the model's number of each of the shard's own words; the first is padding
+    tokens: Tensor  # (T,) int32, numbers of that vocabulary, sentences end to end
     starts: Tensor  # (S+1,) int64 where each sentence's tokens begin
     bag_starts: Tensor  # (b+1,) int64
 
@@ -71,6 +73,13 @@ class Shard:
             last = max(first + 1, int(torch.searchsorted(ends, limit, right=True)) - 1)
             yield first, last
             first = last
+
+    def words_of(self, chosen: Tensor) -> Tensor:
+        """The shard's word numbers that occur in these sentences, ascending, without padding."""
+        used = torch.zeros(len(self.vocabulary), dtype=torch.bool)
+        used[self.tokens[self._token_rows(chosen)].long()] = True
+        used[0] = False
+        return used.nonzero().squeeze(1)
 
     def label_counts(self, classes: int) -> Tensor:
         """(classes,) how many sentences have each label."""

@@ -17,6 +17,7 @@ from fedrel.encoding.pieces import PieceBatch, PieceEncoding, read_pretrained, w
 from fedrel.encoding.shard import Batch
 from fedrel.errors import UserError
 from fedrel.extractors.encoder import Encoder
+from fedrel.extractors.words import WordTable
 
 PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum"), ("cls", "mean")
 _CONFIG = "encoder/config.json"
@@ -24,14 +25,18 @@ _AT_ONCE = 64  # sentences of like length in a forward pass without gradients
 
 
 class BERT(Encoder):
+    words: WordTable
+
     def __init__(self, body: Any, settings: Extractor, *, pairs: bool, precision: str = "auto") -> None:
         super().__init__()
-        self.words = None
         self.pooling = pooling_of(settings, pairs=pairs)
         self.precision = precision
         width = body.config.hidden_size
         self.hidden = width * {"max": 2, "sum": 2, "cls+sum": 3, "cls": 1, "mean": 1}[self.pooling]
         self.frozen = settings.encoder == "frozen"
+        # Like any table of word vectors: only the rows that a platform's text uses are trained there, and travel.
+        self.words = WordTable(width, trainable=not self.frozen and not settings.lora)
+        body.set_input_embeddings(nn.Embedding(1, width).requires_grad_(False))
         if self.frozen:
             body.requires_grad_(False)
         self.body = _with_lora(body, settings.lora) if settings.lora else body
@@ -54,7 +59,8 @@ class BERT(Encoder):
         mask = place < lengths[:, None]  # (S, L)
         mixed = self.precision == "bfloat16" or (self.precision == "auto" and ids.is_cuda)
         with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
-            pieces: Tensor = self.body(input_ids=ids, attention_mask=mask.long()).last_hidden_state  # (S, L, D)
+            words = self.words(ids.reshape(-1)).view(*ids.shape, -1)
+            pieces: Tensor = self.body(inputs_embeds=words, attention_mask=mask.long()).last_hidden_state  # (S, L, D)
         pieces = pieces.to(torch.float32) if mixed else pieces
         if self.pooling == "cls":
             return pieces[:, 0]
@@ -87,8 +93,8 @@ def pooling_of(settings: Extractor, *, pairs: bool) -> str:
     return settings.pooling
 
 
-def pretrained(settings: Extractor, encoding: PieceEncoding) -> Any:
-    """The transformer with its pretrained weights, and a vector for every marker."""
+def pretrained(settings: Extractor, encoding: PieceEncoding) -> tuple[Any, Tensor]:
+    """The transformer with its pretrained weights, and its table of pieces (V, D), with a row for every marker."""
     from transformers import AutoModel
 
     what = f'extractor.weights = "{settings.weights}"'
@@ -97,7 +103,10 @@ def pretrained(settings: Extractor, encoding: PieceEncoding) -> Any:
     missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
     if missing:  # the library would draw them at random
         raise UserError(f"{what}: the weights lack what their config.json tells of: {missing[0]} and others")
-    return _prepared(body, settings, len(encoding))
+    body = _prepared(body, settings, len(encoding))
+    table: Tensor = body.get_input_embeddings().weight.detach().clone()
+    table[encoding.padding] = 0  # never looked at
+    return body, table
 
 
 def rebuilt(folder: Path, settings: Extractor, encoding: PieceEncoding) -> Any:

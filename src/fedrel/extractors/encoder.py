@@ -11,7 +11,7 @@ from fedrel.extractors.words import WordTable
 
 class Encoder(nn.Module):
     hidden: int
-    words: WordTable | None  # of encoders with a table of word vectors
+    words: WordTable
 
     frozen = False  # it never changes: a sentence need be read only once
 

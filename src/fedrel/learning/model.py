@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from fedrel.denoisers import Denoiser, best_of_group
-from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
@@ -70,11 +69,9 @@ class Model(nn.Module):
         """Takes the weights over for work on this shard: of the word table, the shard's own rows."""
         for name, value in self.trained_parameters():
             value.copy_(weights[name])
-        if words := self.encoder.words:
-            assert isinstance(shard, PackedShard)
-            table = weights[WORDS] if self.frozen_words is None else self.frozen_words
-            self.words_in_use, self._whole_words = torch.from_numpy(shard.vocabulary), table
-            words.load(table.index_select(0, self.words_in_use).to(self.device))
+        table = weights[WORDS] if self.frozen_words is None else self.frozen_words
+        self.words_in_use, self._whole_words = torch.from_numpy(shard.vocabulary), table
+        self.encoder.words.load(table.index_select(0, self.words_in_use.to(table.device)).to(self.device))
         if self.encoder.frozen and isinstance(shard, PieceShard) and not shard.kept:
             shard.kept.append(self.vectors(shard))
 
@@ -84,13 +81,13 @@ class Model(nn.Module):
         """
         weights = self.weights()
         words = self.encoder.words
-        if words is None or not words.trainable:
+        if not words.trainable:
             return weights
-        assert isinstance(shard, PackedShard)
         start, push = words.elsewhere
         if pull is not None and pull.push is not None and push:
             whole = start * self._whole_words + push * pull.push[WORDS]
-            whole[self.words_in_use] = words.values(torch.arange(len(words.rows), device=self.device)).cpu()
+            mine = words.values(torch.arange(len(words.rows), device=self.device))
+            whole[self.words_in_use.to(whole.device)] = mine.to(whole.device)
             whole[0] = 0
             return Named({**weights, WORDS: whole})
         touched = torch.arange(1, len(words.rows)) if pull is not None else shard.words_of(sentences)
@@ -100,9 +97,7 @@ class Model(nn.Module):
     @torch.no_grad()
     def is_finite(self) -> bool:
         """A sum is finite only if everything in it is, and costs one pass."""
-        tensors: list[Tensor] = [value for _, value in self.trained_parameters()]
-        if self.encoder.words:
-            tensors.append(self.encoder.words.rows)
+        tensors: list[Tensor] = [*(value for _, value in self.trained_parameters()), self.encoder.words.rows]
         return math.isfinite(float(torch.stack([tensor.sum() for tensor in tensors]).sum()))
 
     def loss(self, batch: Batch, loss: Loss | None = None) -> Tensor:

@@ -82,6 +82,6 @@ def _mean_tensor(name: str, base: Tensor, shares: list[tuple[Named, float]]) -> 
         raise ValueError(f"a reply holds neither {name} nor its rows")
     mean = base * sum(float(patch[name + FACTOR]) * share for patch, share in shares)
     for patch, share in shares:
-        rows, factor = patch[name + ROWS].long(), float(patch[name + FACTOR])
+        rows, factor = patch[name + ROWS].long().to(base.device), float(patch[name + FACTOR])
         mean.index_add_(0, rows, patch[name + VALUES] - factor * base[rows], alpha=share)
     return mean

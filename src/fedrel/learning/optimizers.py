@@ -42,7 +42,7 @@ class SGD:
             else:
                 weight.mul_(shrink).sub_(weight.grad, alpha=self.lr)
             weight.grad = None
-        if self.words:
+        if self.words.trainable:
             self.words.step(self.lr, self.weight_decay, strength)
 
 
@@ -52,7 +52,7 @@ class AdamW:
     def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
         self.decay = 1.0 - lr * training.weight_decay
         self.pulls = _Pulls(model, pull) if pull else None
-        self.words = model.encoder.words if model.encoder.words and model.encoder.words.trainable else None
+        self.words = model.encoder.words if model.encoder.words.trainable else None
         self.named = model.trained_parameters()
         parameters: list[Tensor] = [weight for _, weight in self.named]
         if self.words:
@@ -83,8 +83,8 @@ class _Pulls:
         self.start = {name: value.detach().clone() for name, value in model.trained_parameters()}
         self.push = {name: value.to(model.device) for name, value in (pull.push or {}).items() if name != WORDS}
         words = model.encoder.words
-        if words and words.trainable:
-            push = None if pull.push is None else pull.push[WORDS].index_select(0, model.words_in_use).to(model.device)
+        if words.trainable:
+            push = None if pull.push is None else _rows(pull.push[WORDS], model.words_in_use).to(model.device)
             words.pulled(push)
             self.start[WORDS] = words.rows.clone()
             if push is not None:
@@ -95,6 +95,10 @@ class _Pulls:
             grad.add_(weight - self.start[name], alpha=self.strength)
         if name in self.push:
             grad.add_(self.push[name])
+
+
+def _rows(table: Tensor, chosen: Tensor) -> Tensor:
+    return table.index_select(0, chosen.to(table.device))
 
 
 OPTIMIZERS: dict[str, Callable[[Model, Training, float, Pull | None], Optimizer]] = {"sgd": SGD, "adamw": AdamW}

@@ -62,10 +62,15 @@ function show(html, answer, button) {
   const stay = had && document.querySelector(had);
   if (stay && !stay.disabled) stay.focus();
   else if (had || !answer.ok) document.getElementById("question").focus();
-  const spoken = ["sentence", "claim"].map((id) => document.getElementById(id)?.innerText).filter(Boolean);
-  const note = document.querySelector("main .note")?.innerText;
-  say("live", [note, ...spoken].filter(Boolean).join(". "));
+  say("live", ["main .note", "#sentence", "#claim:not(.note)"].map(words).filter(Boolean).join(" – "));
   window.scrollTo(0, 0);
+}
+
+// What stands there, without the small numbers beside names.
+function words(place) {
+  const copy = document.querySelector(place)?.cloneNode(true);
+  copy?.querySelectorAll("sup").forEach((number) => number.remove());
+  return copy?.textContent.replace(/\s+/g, " ").trim();
 }
 
 function selector(button) {
