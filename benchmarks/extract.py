@@ -88,6 +88,7 @@ def measure(folder: Path, sentences: int) -> dict[str, object]:
     from fedrel.alignment.gazetteer import Gazetteer
     from fedrel.cli.extract import extract
     from fedrel.corpus import pairs
+    from fedrel.encoding.words import WordEncoding
     from fedrel.learning.model import Model
 
     def run(text: Path) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def measure(folder: Path, sentences: int) -> dict[str, object]:
         ("find names", Gazetteer, "find_all"),
         ("pair names", extraction, "ordered_pairs"),
         ("tokenize", extraction, "tokenize"),
-        ("pack", extraction, "pack"),
+        ("pack", WordEncoding, "pack"),
         ("score", Model, "score_sentences"),
     ]
     for step, owner, name in steps:
