@@ -11,6 +11,8 @@ from fedrel import config
 from fedrel.assembly import complete, prepare
 from fedrel.errors import UserError
 from fedrel.execution import Execution
+from fedrel.federation.codec import encode
+from fedrel.federation.engines import simulator
 from fedrel.federation.protocol import named_in, number_in
 from fedrel.feedback import losses
 from fedrel.feedback.judges import SimulatedUsers
@@ -153,6 +155,31 @@ def test_no_verdict_text_or_user_leaves(texts, tmp_path):
     fields = {line["field"] for line in lines if line["task"] == "train"}
     assert all(field in ("(header)", "sentences", "loss") or field.startswith("weights/") for field in fields)
     assert "planted" not in (tmp_path / "run" / "ledger.jsonl").read_text()
+
+
+def test_no_message_holds_a_planted_word_or_a_reviewers_name(texts, tmp_path, monkeypatch):
+    """The bytes themselves, in both directions, with verdicts that a person gave."""
+    setup = prepare(tiny(texts))
+    with Store.open(tmp_path / "p.sqlite") as store:
+        for row in setup.sites["p0"].shard.rows.tolist():
+            key = sentence_key(setup.dataset.sentence(setup.dataset.train, row), [0, 0, 0, 0])
+            store.give(store.show(key, "good", 0.9, "modelofyesterday"), "reviewerann", RIGHT)
+    messages = []
+
+    def recorded(record, *rest):
+        messages.append(bytes(encode(record, *rest)))
+        return bytearray(messages[-1])
+
+    monkeypatch.setattr(simulator, "encode", recorded)
+    settings = [f"feedback.store={tmp_path / 'p.sqlite'}", "training.patience=9"]
+    execution = Execution(prepare(tiny(texts, *settings)), tmp_path / "run")
+    assert len(list(execution.rounds())) == 3
+    assert len(messages) > 8
+    with Store.open(tmp_path / "p.sqlite") as store:
+        keys = [verdict.key.encode() for verdict in store.standing()]
+    assert keys
+    for secret in (b"planted", b"reviewerann", b"modelofyesterday", *keys):
+        assert not any(secret in message for message in messages)
 
 
 def test_a_resumed_run_remembers_the_verdicts(texts, tmp_path):
