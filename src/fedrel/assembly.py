@@ -26,6 +26,7 @@ from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_m
 from fedrel.extractors import EXTRACTORS, Encoder
 from fedrel.federation.protocol import Site, nobody_judges
 from fedrel.federation.sampling import Sampler
+from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.parallel import cores
@@ -238,10 +239,9 @@ class Sites(Mapping[str, Site]):
         self._made: dict[str, Site] = {}
         self._judges = {}
         if experiment.method["name"] == "feedback":
-            from fedrel.feedback.judges import judges_of
-
             self._judges = judges_of(experiment.feedback, dataset, tuple(self.rows), experiment.seed)
         self._server = self.shard_of(dataset.train, division.server)
+        self._common = replace(self._server, labels=torch.zeros_like(self._server.labels))  # its labels stay there
         self.hub = Site(  # which has no key to blind facts with
             "server",
             self._server,
@@ -280,7 +280,7 @@ class Sites(Mapping[str, Site]):
             self.experiment.seed,
             first_relation=int(self.dataset.has_na),
             fact_keys=keys,
-            common=replace(self._server, labels=torch.zeros_like(self._server.labels)),  # its labels stay there
+            common=self._common,
             judge=self._judges.get(name, nobody_judges),
         )
 

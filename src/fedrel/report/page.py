@@ -13,6 +13,7 @@ from typing import Any
 from fedrel.errors import UserError
 from fedrel.files import write_whole
 from fedrel.report import charts
+from fedrel.templates import environment
 from fedrel.units import megabytes
 
 _SHOWN_NAMES = {"p@100": "P@100", "p@200": "P@200", "p@300": "P@300", "p@mean": "P@mean", "max_f1": "max F1"}
@@ -49,20 +50,11 @@ _ROUND = ("round", "dev", "loss", "selection", "bytes")
 
 def write_report(folder: Path) -> Path:
     """Writes `report.html` next to the files of a finished run, and says where."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    # Autoescape is on for every value: names and sentences come from data.
-    environment = Environment(
-        loader=PackageLoader("fedrel.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-    environment.filters |= {"size": megabytes, "time": _time, "metric": _metric, "foldable": _foldable}
+    pages = environment("fedrel.report")
+    pages.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
+    pages.filters |= {"size": megabytes, "time": _time, "metric": _metric, "foldable": _foldable}
     path = folder / "report.html"
-    write_whole(path, environment.get_template("report.html.j2").render(_contents(folder)))
+    write_whole(path, pages.get_template("report.html.j2").render(_contents(folder)))
     return path
 
 

@@ -13,12 +13,13 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from fedrel.errors import UserError
 from fedrel.feedback.review.access import Access, is_same_origin
 from fedrel.feedback.review.queue import Item, Queue, Standing, direction, readable
 from fedrel.feedback.store import LONGEST_USER, RIGHT, UNKNOWN, WRONG, Store
+from fedrel.templates import environment
 
 Form = Mapping[str, str]
 
@@ -144,17 +145,10 @@ class Review:
 
     @cached_property
     def _environment(self) -> Environment:
-        # Autoescape is on for every value: sentences, relations and names come from data.
-        environment = Environment(
-            loader=PackageLoader("fedrel.feedback.review"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters |= {"direction": direction, "readable": readable}
-        environment.filters |= {"percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-        return environment
+        pages = environment("fedrel.feedback.review")
+        pages.filters |= {"direction": direction, "readable": readable}
+        pages.filters |= {"percent": "{:.0%}".format, "whole": "{:,.0f}".format}
+        return pages
 
 
 def create_app(
