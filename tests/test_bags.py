@@ -92,6 +92,29 @@ def test_bags_of_some_rows_hold_those_rows_alone(fresh, made, data):
     assert len(set.union(set(), *keys)) == len(keys)
 
 
+@some
+@given(collections, st.data())
+def test_whoever_holds_some_rows_alone_finds_the_bags_in_the_same_order(fresh, made, data):
+    made = [FACT, *made]
+    whole = store(fresh("whole"), made, relations=["c", "a", "b"])
+    chosen = sorted(data.draw(st.sets(st.integers(0, len(made) - 1), min_size=1)))
+    alone = store(fresh("alone"), [made[row] for row in chosen], relations=["c", "a", "b"], part=True)
+    rows, starts = fact_bags(whole.train, np.array(chosen))
+    own_rows, own_starts = fact_bags(alone.train, np.arange(len(chosen)))
+    assert starts.tolist() == own_starts.tolist()
+    assert [chosen.index(row) for row in rows] == own_rows.tolist()
+    assert [fact_name(whole, whole.train, row) for row in rows] == [
+        fact_name(alone, alone.train, row) for row in own_rows
+    ]
+
+
+def test_bags_come_as_their_pairs_appear_and_labels_count(tmp_path):
+    made = [sentence("x", "y", "s"), sentence("u", "v", "r"), sentence("x", "y", "r"), sentence("x", "y", "s")]
+    split = store(tmp_path / "d", made).train
+    assert fact_bags(split, np.arange(4))[0].tolist() == [2, 0, 3, 1]
+    assert fact_bags(split, np.array([1, 2, 3]))[0].tolist() == [1, 2, 3]
+
+
 def test_a_pair_with_two_relations_makes_two_fact_bags_and_one_pair_bag(tmp_path):
     split = store(tmp_path / "d", [sentence(relation="r"), sentence(relation="s"), sentence(relation="r")]).train
     rows, starts = fact_bags(split, np.arange(3))
@@ -124,6 +147,30 @@ def test_given_relations_keep_their_order(tmp_path):
     assert stored.relations == [NA, "s", "t", "r"]
     assert stored.train.labels.tolist() == [1]
     assert stored.test.labels.tolist() == [3]
+
+
+def test_given_relations_keep_their_order_without_na_too(tmp_path):
+    stored = store(
+        tmp_path / "d", [sentence(relation="s")], test=[sentence(relation="r")], relations=["s", "t", "r"], na=False
+    )
+    assert stored.relations == ["s", "t", "r"]
+    assert (stored.train.labels.tolist(), stored.test.labels.tolist()) == ([0], [2])
+
+
+def test_a_part_may_lack_splits_and_relations_in_train(tmp_path):
+    alone = build(tmp_path / "p", {"train": lambda: [sentence(relation=NA)]}, relations=["r"], part=True)
+    assert (len(alone.train), len(alone.dev), len(alone.test)) == (1, 0, 0)
+    assert alone.relations == [NA, "r"]
+    judge = build(tmp_path / "c", {"test": lambda: [FACT]}, relations=["a"], part=True)
+    assert (len(judge.train), len(judge.test)) == (0, 1)
+    with pytest.raises(UserError, match='no test sentence has a relation other than "NA"'):
+        build(tmp_path / "d", {"test": lambda: [sentence(relation=NA)]}, relations=["a"], part=True)
+
+
+def test_some_rows_alone_come_back_in_the_order_asked_for(tmp_path):
+    made = [FACT, *sentences(4)]
+    stored = store(tmp_path / "d", made)
+    assert list(iterate(stored, stored.train, np.array([5, 0]))) == [made[5], made[0]]
 
 
 def test_overlap_counts_pairs_in_both_train_and_test(tmp_path):
@@ -205,9 +252,10 @@ def test_a_model_knows_no_word_that_would_break_its_list_of_words(tmp_path):
 
 
 def test_what_the_folder_says_of_itself_is_true(tmp_path):
-    stored = store(tmp_path / "d", sentences(6), dev=sentences(4, prefix="d"), notes=["told"])
+    stored = store(tmp_path / "d", sentences(6), dev=sentences(4, prefix="d"), notes=["told"], held={"a": 7, "b": 5})
     meta = json.loads((tmp_path / "d" / "meta.json").read_text())
     assert meta["format"] == bags.FORMAT
     assert meta["sentences"] == {"train": 12, "dev": 8, "test": 1}
     assert meta["pairs"] == {"train": 6, "dev": 4, "test": 1}
     assert stored.notes == ["told"]
+    assert list(stored.held.items()) == [("a", 7), ("b", 5)]

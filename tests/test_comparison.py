@@ -1,10 +1,12 @@
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from fedrel import comparison, sections
 from fedrel.errors import UserError
+from fedrel.feedback.store import Store
 from fedrel.tables import comparison_table, paired, scores, spread, summarise
 
 
@@ -239,6 +241,94 @@ def test_the_users_settings_and_data_win_over_the_quick_scale(tmp_path):
     assert experiment.training.rounds == 7
     assert experiment.training.metric == "ap"
     assert (experiment.data.source, experiment.data.path) == ("opennre", str(tmp_path / "sets" / "b"))
+
+
+WITH_DATA = (
+    QUICK
+    + """
+[compare.quick.with_data]
+rows = ["none", "att"]
+columns = ["a"]
+seeds = 3
+metric = "auc"
+set = ["data.dev=0.3", "training.rounds=4", "training.metric=auc"]
+"""
+)
+
+
+def test_a_quick_scale_made_for_data_takes_its_place(tmp_path):
+    asked = read(tmp_path, WITH_DATA, quick=True, settings=["training.rounds=7"], data=tmp_path / "sets")
+    assert (asked.metric, asked.reference) == ("auc", "att")
+    assert [(c.row, c.column, c.seed) for c in asked.cells()] == [
+        (r, "a", s) for r in ("none", "att") for s in (1, 2, 3)
+    ]
+    experiment = asked.cells()[0].experiment
+    assert (experiment.training.rounds, experiment.training.metric, experiment.data.dev) == (7, "auc", 0.3)
+    assert experiment.data.path == str(tmp_path / "sets" / "a")
+    assert experiment.data.size != 600, "nothing of the scale without data"
+    without = read(tmp_path, WITH_DATA, quick=True).cells()
+    assert without == read(tmp_path, QUICK, quick=True).cells()
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ("[compare.quick]\nwith_data = 3", r"table\.toml:\d+: compare\.quick\.with_data must be a section"),
+        ("[compare.quick.with_data]\nseed = 3", r'unknown key "compare\.quick\.with_data\.seed"; did you mean "seeds"'),
+        ("[compare.quick.with_data]\nset = 3", r"table\.toml:\d+: compare\.quick\.with_data\.set must be a list of"),
+    ],
+)
+@pytest.mark.parametrize("data", [None, Path("sets")])
+def test_a_bad_quick_scale_for_data_is_refused_whether_it_is_used_or_not(tmp_path, section, says, data):
+    with pytest.raises(UserError, match=says):
+        read(tmp_path, f'[compare]\nrows = ["one"]\n{section}\n', quick=True, data=data)
+
+
+USERS = """
+[method]
+name = "feedback"
+[partition]
+server = 0.1
+[feedback]
+users = "table"
+[extractor]
+kind = "bag"
+[compare]
+rows = [{label = "users"}, {label = "nobody", set = ["method.name=fedavg"]}]
+data = "what there is"
+seeds = 1
+"""
+
+
+def test_a_row_whose_users_are_not_there_is_left_out(tmp_path):
+    table = tmp_path / "users.csv"
+    asked = read(tmp_path, USERS, settings=[f"feedback.table={table}"])
+    assert [cell.row for cell in asked.with_data(asked.cells())] == ["nobody"]
+    with pytest.raises(UserError, match=r"users\.csv is not there \(feedback\.table, a table of users\)"):
+        asked.with_data(asked.cells()[:1])
+    table.write_text("user,gamma,delta\na,0.5,0.5\n")
+    assert [cell.row for cell in asked.with_data(asked.cells())] == ["users", "nobody"]
+
+
+def test_a_run_is_not_used_again_when_its_users_have_changed(tmp_path):
+    table = tmp_path / "users.csv"
+    table.write_text("user,gamma,delta\na,0.5,0.5\n")
+    cell = read(tmp_path, USERS, settings=[f"feedback.table={table}"]).cells()[0]
+    before = cell.name
+    assert cell.name == before
+    table.write_text("user,gamma,delta\na,0.5,0.6\n")
+    assert cell.name != before
+
+
+def test_nor_when_people_have_said_more(tmp_path):
+    path = tmp_path / "verdicts.sqlite"
+    with Store.open(path) as store:
+        shown = store.show("key", "born_in", 0.5, "model")
+        cell = read(tmp_path, USERS, settings=[f"feedback.store={path}"]).cells()[0]
+        before = cell.name
+        store.give(shown, "anna", "right")
+        after = cell.name
+    assert before != after == cell.name, "that the file was closed changes nothing"
 
 
 def test_a_table_is_made_of_the_data_that_is_there(tmp_path):

@@ -35,6 +35,8 @@ def values_of(hint, bounds):
     low, above, high = (bounds.get(name) for name in ("low", "above", "high"))
     if typing.get_origin(hint) is typing.Literal:
         return st.sampled_from(typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return st.lists(values_of(typing.get_args(hint)[0], {})).map(tuple)
     if isinstance(hint, UnionType):
         return st.one_of([values_of(kind, bounds) for kind in typing.get_args(hint)])
     if hint is float:
@@ -97,6 +99,8 @@ def test_a_file_may_have_a_byte_order_mark_and_windows_line_ends(tmp_path):
         ({"data": {"size": 1.5}}, "data.size must be text or a whole number, not 1.5"),
         ({"data": {"size": [1]}}, "data.size must be text or a whole number"),
         ({"data": {"path": "\udcff"}}, "cannot be written as UTF-8"),
+        ({"data": {"relations": "r"}}, "data.relations must be a list of texts, not 'r'"),
+        ({"data": {"relations": ["r", 3]}}, "every one of data.relations must be text, not 3"),
         ({"training": {"fraction": 0}}, "training.fraction = 0.0: must be above 0"),
         ({"training": {"fraction": 1.1}}, "training.fraction = 1.1: must be at most 1"),
         ({"training": {"dropout": 1}}, "training.dropout = 1.0: must be at most 0.99"),

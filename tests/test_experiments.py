@@ -12,7 +12,7 @@ from fedrel.comparison import Comparison
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))
-OURS = {"fedds-world", "feedback-reliability"}  # no table of a paper
+OURS = {"fedds-world", "feedback-crowd", "feedback-reliability"}  # no table of a paper
 TABLES = [path for path in FILES if path.stem not in OURS and not path.stem.endswith("-tune")]
 EXPECTED = {
     *(f"fedds-{name}" for name in ("table-1-tune", "table-2", "table-3", "table-4", "table-5", "table-7", "table-8")),
@@ -60,6 +60,14 @@ def test_a_table_without_its_data_says_what_to_get(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_a_file_says_how_it_is_run(path):
     assert f"#   fedrel compare experiments/{path.name} --quick\n" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("feedback-*.toml")), ids=lambda path: path.stem)
+def test_with_data_the_quick_scale_of_feedback_reads_it_with_a_frozen_encoder(path):
+    for cell in read(path, quick=True, data=Path("sets")).cells():
+        assert cell.experiment.data.path == str(Path("sets") / "sst2")
+        assert (cell.experiment.extractor.kind, cell.experiment.extractor.encoder) == ("bert", "frozen")
+        assert cell.experiment.partition.server == 0.0125
 
 
 def test_the_grid_of_table_1_has_48_trials():

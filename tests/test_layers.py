@@ -28,12 +28,15 @@ LAYERS = [
     ["federation"],
     ["evaluation"],
     ["assembly"],
-    ["facts", "saved", "showcase", "sightings"],
+    ["facts", "judging", "saved", "showcase", "sightings"],
     ["extraction"],
     ["execution", "feedback.review"],
+    ["parties"],
+    ["worker"],
     ["sections"],
     ["cases", "comparison", "report", "tuning"],
     ["tables"],
+    ["federation.engines.nvflare"],
     ["cli"],
 ]
 

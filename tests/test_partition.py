@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from fedrel.bags import build
 from fedrel.config import Partition
-from fedrel.corpus import NA
+from fedrel.corpus import NA, Instance, Mention, Skipped, classification, opennre
+from fedrel.corpus.tokens import tokenize
 from fedrel.errors import UserError
-from fedrel.partition import divide, iid, platform_names, unevenness
-from tests.instances import sentence, sentences
+from fedrel.partition import divide, iid, platform_names, require_names, unevenness, write_parts
+from tests.instances import ODD, sentence, sentences
 
 RELATIONS = [NA, "r", "s", "t", "u"]
 IID_10_3_1 = [[2, 4, 5, 8], [0, 3, 7], [1, 6, 9]]
@@ -163,7 +164,7 @@ def test_a_platform_for_each_source():
     require_whole(division, dataset)
     assert len(division.platforms) == 8
     assert len({name.lower() for name in division.platforms} | {"server"}) == 9
-    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,70}", name) for name in division.platforms)
+    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}", name) for name in division.platforms)
     assert {"Zurich-ward-3-2", "server-2", "unnamed"} <= division.platforms.keys()
     held = {frozenset(rows.tolist()) for rows in division.platforms.values()}
     assert held == {frozenset({place, place + 8}) for place in range(8)}
@@ -230,6 +231,78 @@ def test_what_cannot_be_divided_is_refused_in_one_sentence(labels, settings, sen
     with pytest.raises(UserError, match=re.escape(sentence_)) as refusal:
         divide(data(labels), settings, 1)
     assert "\n" not in str(refusal.value)
+
+
+def test_of_a_folder_of_platforms_everyone_holds_their_own():
+    dataset = data([1, 2, 0, 1, 3])
+    dataset.held = {"a": 2, "b": 1, "coordinator": 2}
+    division = divide(dataset, Partition("folder"), 1)
+    assert lists(division) == {"a": [0, 1], "b": [2], "server": [3, 4]}
+    require_whole(division, dataset)
+    dataset.held = {"a": 2, "b": 3}
+    assert lists(divide(dataset, Partition("folder"), 7)) == {"a": [0, 1], "b": [2, 3, 4], "server": []}
+    with pytest.raises(
+        UserError, match=r"^partition\.server = 0\.2, but the folder coordinator holds no training file"
+    ):
+        divide(dataset, Partition("folder", server=0.2), 1)
+    dataset.held = {}
+    with pytest.raises(UserError, match=r'^partition\.kind = "folder" needs a folder of platforms as data\.path'):
+        divide(dataset, Partition("folder"), 1)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a.b", "a b", "-a", "é", "x" * 49, "a/b", "a\n"])
+def test_a_name_that_is_not_safe_everywhere_is_refused(name):
+    with pytest.raises(UserError) as refusal:
+        require_names(["a", name], "here")
+    assert str(refusal.value).startswith(f'here: "{name}" cannot be the name of a platform; use up to 48 letters')
+
+
+def test_names_that_others_have_are_refused():
+    require_names(["a", "x" * 48, "A-1", "b_2"], "here")
+    for name in ("server", "Coordinator", "ADMIN", "keeper", "ca"):
+        with pytest.raises(UserError, match=f'^here: "{name}" cannot be the name .* since another party has it'):
+            require_names([name], "here")
+    with pytest.raises(UserError, match=r'^here: "ward" and "Ward" differ in upper and lower case alone; rename one$'):
+        require_names(["ward", "Ward"], "here")
+
+
+@given(st.lists(st.text(max_size=70), min_size=2, max_size=8, unique=True))
+def test_the_names_made_for_sources_are_safe_everywhere(names):
+    numbers = range(len(names))
+    require_names(divide(data([1] * len(names), numbers, names=names), Partition("source"), 1).platforms, "here")
+
+
+def test_what_is_written_as_files_is_what_was_held(tmp_path):
+    made = [*sentences(9), *(sentence(f"x{n}", "y", "q", ODD, "ward", n % 2 == 0) for n in range(3))]
+    splits = {"train": lambda: made, "dev": lambda: sentences(2), "test": lambda: [sentence()]}
+    stored = build(tmp_path / "d", splits)
+    division = divide(stored, Partition("iid", 3, server=0.2), 1)
+    (tmp_path / "o").mkdir()
+    assert write_parts(stored, division, tmp_path / "o") == "opennre"
+    for name, rows in [*division.platforms.items(), ("coordinator", division.server)]:
+        assert list(opennre.read(tmp_path / "o" / name / "train.jsonl")) == [made[row] for row in rows]
+    assert list(opennre.read(tmp_path / "o" / "coordinator" / "dev.jsonl")) == sentences(2)
+    assert list(opennre.read(tmp_path / "o" / "coordinator" / "test.jsonl")) == [sentence()]
+
+
+def test_a_server_without_sentences_gets_no_training_file(tmp_path):
+    stored = build(tmp_path / "d", {"train": lambda: sentences(9), "test": lambda: [sentence()]})
+    write_parts(stored, divide(stored, Partition("iid", 2), 1), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "coordinator").iterdir()) == ["dev.jsonl", "test.jsonl"]
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=6))
+def test_texts_are_read_back_word_for_word(tmp_path_factory, rows):
+    """As a reader of texts would have them: tokens of a text, and a label without tabs, line ends and outer space."""
+    folder = tmp_path_factory.mktemp("texts")
+    texts = [(tokenize(text)[0], " ".join(label.split())) for text, label in rows]
+    texts = [(tokens, label) for tokens, label in texts if tokens and label and "\0" not in "".join([*tokens, label])]
+    nowhere = Mention("i", 0, 0)
+    made = [Instance(tokens, nowhere, nowhere, label) for tokens, label in [*texts, (["text"], "label"), (["a"], "b")]]
+    stored = build(folder / "d", dict.fromkeys(("train", "test"), lambda: made), na=False, has_pairs=False)
+    assert write_parts(stored, divide(stored, Partition("iid", 1), 1), folder) == "classification"
+    found = list(classification.read(folder / "p0" / "train.tsv", Skipped()))
+    assert [(it.tokens, it.label) for it in found] == [(it.tokens, it.relation) for it in made]
 
 
 def test_a_stored_data_set_is_divided_as_well(tmp_path):

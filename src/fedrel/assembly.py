@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -19,9 +19,10 @@ from fedrel.config import Experiment, Extractor, Training
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding, vectors
 from fedrel.encoding.shard import Shard
-from fedrel.encoding.vocabulary import from_training
+from fedrel.encoding.vocabulary import Vocabulary, agreed, from_training, unknown_share
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError, suggest
+from fedrel.evaluation.at_home import HeldOutAtHome
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
 from fedrel.federation.protocol import Site, nobody_judges
@@ -30,7 +31,7 @@ from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.parallel import cores
-from fedrel.partition import Division, divide
+from fedrel.partition import Division, divide, one_after_another
 from fedrel.privacy.blind import blind
 from fedrel.seeds import derive, seeded
 
@@ -52,6 +53,7 @@ class Setup:
     sites: Sites
     sampler: Sampler
     hub: Site
+    at_home: tuple[str, ...] = ()  # of dev and test, what the platforms hold out and nobody else has
 
     def shard_of(self, split: Split) -> Shard:
         """A split as it is judged."""
@@ -108,6 +110,11 @@ def _objection(experiment: Experiment) -> str | None:
         return 'extractor.lora trains a frozen encoder a little; leave extractor.encoder = "trainable"'
     if transformer and extractor.embeddings == "frozen":
         return 'extractor.embeddings is of word vectors; freeze a transformer with extractor.encoder = "frozen"'
+    if extractor.embeddings == "frozen" and extractor.vectors == "random" and extractor.vocabulary != "training":
+        return (
+            f'extractor.vocabulary = "{extractor.vocabulary}": random vectors that stay as they are tell the model '
+            'nothing about words; set extractor.vectors = "glove" or a file, or extractor.embeddings = "trainable"'
+        )
     return None
 
 
@@ -133,9 +140,21 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     else:
         division = divide(dataset, experiment.partition, experiment.seed)
-    encoding, model, weights = _model(experiment, denoiser, dataset, say)
+    encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(device)
-    sites = Sites(dataset=dataset, division=division, encoding=encoding, model=model, experiment=experiment)
+    apart = experiment.partition.kind == "folder" and not isinstance(algorithm, Centralised)
+    held_out = _held_out(dataset) if apart else {}
+    if objection := objection_to_home(algorithm, held_out):
+        raise UserError(objection)
+    sites = Sites(
+        dataset=dataset,
+        division=division,
+        encoding=encoding,
+        model=model,
+        experiment=experiment,
+        evaluation=evaluation,
+        held_out=held_out,
+    )
     return Setup(
         experiment=experiment,
         denoiser=denoiser,
@@ -150,33 +169,71 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         hub=replace(sites.hub, validation=sites.pack(dataset.dev, *sentence_bags(dataset.dev)))
         if isinstance(algorithm, Feedback)
         else sites.hub,
+        at_home=tuple(held_out),
     )
 
 
+def _held_out(dataset: Dataset) -> dict[str, dict[str, Ints]]:
+    """Which rows of dev and test each platform holds out."""
+    return {split: one_after_another(sizes) for split, sizes in dataset.held_out.items()}
+
+
+def objection_to_home(algorithm: FedAvg, at_home: Container[str]) -> str | None:
+    """Why a method needs public sentences to judge by; none: it does not."""
+    if isinstance(algorithm, Feedback) and "dev" in at_home:
+        return "feedback estimates how its seed model errs on the coordinator's own dev file; add one"
+    return None
+
+
 def _model(
-    experiment: Experiment, denoiser: str, dataset: Dataset, say: Callable[[str], None]
+    experiment: Experiment, denoiser: str, dataset: Dataset, own: Ints, say: Callable[[str], None]
+) -> tuple[Encoding, Model, Named]:
+    """`own` are the rows of train that the server holds."""
+    settings = experiment.extractor
+
+    def words(with_vectors: Sequence[str] | None) -> Vocabulary:
+        vocabulary = agreed(settings, dataset, own, with_vectors)
+        if vocabulary is None:
+            return from_training(dataset, settings.min_count, set(with_vectors or ()))
+        unknown, running = unknown_share(dataset, dataset.train, vocabulary)
+        say(
+            f"{unknown:,} of the {running:,} running words of train are not among the {len(vocabulary) - 2:,} agreed on"
+        )
+        return vocabulary
+
+    return make_model(experiment, denoiser, len(dataset.relations), pairs=dataset.has_pairs, words=words, say=say)
+
+
+def make_model(
+    experiment: Experiment,
+    denoiser: str,
+    relations: int,
+    *,
+    pairs: bool,
+    words: Callable[[Sequence[str] | None], Vocabulary],
+    say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Encoding, Model, Named]:
     """How sentences are read, the model on the CPU, and the weights to start from, which stay where messages are: in
-    main memory.
+    main memory. `words` gives the vocabulary, told which words have a pretrained vector (None: there are no vectors); a
+    transformer has its own.
     """
-    settings, relations, seed = experiment.extractor, len(dataset.relations), experiment.seed
+    settings, seed = experiment.extractor, experiment.seed
     if settings.kind == "bert":
         from fedrel.encoding.pieces import PieceEncoding
         from fedrel.extractors.bert import BERT, pretrained
 
         say(f"loading pretrained weights ({settings.weights}) …")
-        pieces = PieceEncoding.of(settings, pairs=dataset.has_pairs)
+        pieces = PieceEncoding.of(settings, pairs=pairs)
         with seeded(derive(seed, "model")):
             body, table = pretrained(settings, pieces)
-            encoder = BERT(body, settings, pairs=dataset.has_pairs, precision=experiment.engine.precision)
+            encoder = BERT(body, settings, pairs=pairs, precision=experiment.engine.precision)
             model = assemble(encoder, settings, denoiser, relations, None if encoder.words.trainable else table)
         return pieces, model, _start(model, table)
     pretrained_vectors = None
     if settings.vectors != "random":
         say(f"loading word vectors ({settings.vectors}) …")
         pretrained_vectors = vectors.load(settings.vectors)
-    known = set(pretrained_vectors.words) if pretrained_vectors else ()
-    vocabulary = from_training(dataset, settings.min_count, known)
+    vocabulary = words(pretrained_vectors.words if pretrained_vectors else None)
     table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed)
     model = build_model(settings, denoiser, relations, table, seed)
     return WordEncoding.of(settings, vocabulary), model, _start(model, table)
@@ -227,19 +284,32 @@ class Sites(Mapping[str, Site]):
     """The platforms, each made when it is first asked for, and the server's own sentences."""
 
     def __init__(
-        self, *, dataset: Dataset, division: Division, encoding: Encoding, model: Model, experiment: Experiment
+        self,
+        *,
+        dataset: Dataset,
+        division: Division,
+        encoding: Encoding,
+        model: Model,
+        experiment: Experiment,
+        evaluation: Evaluation,
+        held_out: Mapping[str, Mapping[str, Ints]] = {},
+        everyone: Sequence[str] = (),
     ) -> None:
+        """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform."""
         self.dataset = dataset
         self.rows = division.platforms
+        self.sizes = {name: len(rows) for name, rows in self.rows.items()}
         self.encoding = encoding
         self.model = model
         self.experiment = experiment
+        self.evaluation = evaluation
+        self.held_out = held_out
         self.secret = secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._made: dict[str, Site] = {}
         self._judges = {}
         if experiment.method["name"] == "feedback":
-            self._judges = judges_of(experiment.feedback, dataset, tuple(self.rows), experiment.seed)
+            self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)
         self._server = self.shard_of(dataset.train, division.server)
         self._common = replace(self._server, labels=torch.zeros_like(self._server.labels))  # its labels stay there
         self.hub = Site(  # which has no key to blind facts with
@@ -248,7 +318,7 @@ class Sites(Mapping[str, Site]):
             model,
             experiment.training,
             experiment.seed,
-            everyone=tuple(self.rows),
+            everyone=tuple(everyone or self.rows),
             first_relation=int(dataset.has_na),
         )
 
@@ -282,7 +352,12 @@ class Sites(Mapping[str, Site]):
             fact_keys=keys,
             common=self._common,
             judge=self._judges.get(name, nobody_judges),
+            exams={split: self._exam(split, rows[name]) for split, rows in self.held_out.items()},
         )
+
+    def _exam(self, split: str, rows: Ints) -> HeldOutAtHome:
+        held: Split = getattr(self.dataset, split)
+        return HeldOutAtHome(self.evaluation, held, rows, self.pack, na=self.dataset.has_na)
 
     def shard_of(self, split: Split, rows: Ints) -> Shard:
         """These rows as fact bags, for training."""

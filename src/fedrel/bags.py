@@ -109,6 +109,20 @@ class Dataset:
         assert isinstance(notes, list)
         return notes
 
+    @property
+    def held(self) -> dict[str, int]:
+        """Whose rows of train come one after another, and how many; empty where the data do not say."""
+        held = self.meta.get("held", {})
+        assert isinstance(held, dict)
+        return held
+
+    @property
+    def held_out(self) -> dict[str, dict[str, int]]:
+        """Of dev and test, where platforms hold them out at home: whose rows come one after another, and how many."""
+        held = self.meta.get("held_out", {})
+        assert isinstance(held, dict)
+        return held
+
     def require_no_overlap(self, allowed: bool) -> None:
         """Refuses a data set that tests on pairs it was trained on."""
         overlap = self.meta["overlap"]
@@ -179,26 +193,33 @@ def build(
     from_train: Sequence[str] = ("train",),
     na: bool = True,
     has_pairs: bool = True,
+    held: Mapping[str, int] | None = None,
+    held_out: Mapping[str, Mapping[str, int]] | None = None,
+    part: bool = False,
+    may_lack: Sequence[str] = (),
 ) -> Dataset:
     """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test.
-    `from_train` names those that come from the training text: none of their pairs should be in test. Without `na`,
-    "no relation" is no class; without `has_pairs`, the instances are plain texts.
+    `relations` are all there are, in their order; without them, those that the instances have, sorted. `from_train`
+    names the splits that come from the training text: none of their pairs should be in test. Without `na`, "no
+    relation" is no class; without `has_pairs`, the instances are plain texts. `held` says who holds how many rows of
+    train, one after another, and `held_out` the same of other splits; like the notes, they are looked at last. A `part`
+    is what one party of a federation holds: splits may be missing, and relations in its train and in `may_lack`.
     """
     words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns = {name: _Columns() for name in SPLITS}
-    for name in (*([NA] if na else []), *relations):
+    first = [NA] if na else []
+    for name in (*first, *relations):
         labels(name)
     for split, instances in splits.items():
         _fill(columns[split], instances(), words, entities, sources, labels)
-    for split in ("train", "test"):
+    for split in () if part else ("train", "test"):
         if not columns[split].labels:
             raise UserError(f"the {split} split is empty; it needs at least one sentence")
     for split in splits:
-        if na and columns[split].labels and not any(columns[split].labels):  # NA is number 0
+        lenient = part and split in ("train", *may_lack)
+        if na and not lenient and columns[split].labels and not any(columns[split].labels):  # NA is number 0
             raise UserError(f'no {split} sentence has a relation other than "{NA}": there is nothing to find in it')
-    order = sorted(labels.numbers)
-    if na:
-        order = [NA, *(relations or [name for name in order if name != NA])]
+    order = [*first, *(relations or sorted(labels.numbers.keys() - set(first)))]
     if len(order) < 2:
         raise UserError(f'every sentence has the label "{order[0]}": there is nothing to tell apart')
     relabel = np.zeros(len(order), dtype=np.int32)
@@ -221,6 +242,8 @@ def build(
             "sentences": {name: len(filled.labels) for name, filled in columns.items()},
             "pairs": {name: len(filled.pair_numbers) for name, filled in columns.items()},
             "notes": list(notes),
+            "held": dict(held or {}),
+            "held_out": {split: dict(sizes) for split, sizes in (held_out or {}).items()},
         }
         write_whole(new / "meta.json", json.dumps(meta, indent=1))
     return Dataset(folder)
@@ -253,18 +276,37 @@ def _read_names(path: Path) -> list[str]:
 
 
 def fact_bags(split: Split, rows: Ints) -> tuple[Ints, Ints]:
-    """Rows in bag order, and where each bag starts: a bag is the rows' part of one fact (pair, label)."""
-    return _group(rows, split.pairs[rows].astype(np.int64) * 2**20 + split.labels[rows])
+    """Rows in bag order, and where each bag starts: a bag is the rows' part of one fact (pair, label). Bags are ordered
+    by where their pair first appears among these rows, then by label: a platform that has no other rows than these
+    finds the same order.
+    """
+    return _group(rows, _first_seen(split, rows) * 2**20 + split.labels[rows])
 
 
-def pair_bags(split: Split) -> tuple[Ints, Ints]:
-    """All rows in pair order, and where each pair starts."""
-    return _group(np.arange(len(split)), split.pairs.astype(np.int64))
+def pair_bags(split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
+    """All rows, or these, in the order in which their pairs first appear, and where each pair starts."""
+    if rows is None:  # pairs are numbered as they appear
+        return _group(np.arange(len(split)), split.pairs.astype(np.int64))
+    return _group(rows, _first_seen(split, rows))
 
 
-def sentence_bags(split: Split) -> tuple[Ints, Ints]:
-    """All rows, each a bag of its own."""
-    return np.arange(len(split)), np.arange(len(split) + 1)
+def pair_facts(split: Split, rows: Ints) -> Ints:
+    """The facts of these rows alone, a pair under the number of its bag in `pair_bags`: (F, 2)."""
+    _, bags = np.unique(_first_seen(split, rows), return_inverse=True)
+    stated = np.stack([bags, split.labels[rows]], axis=1)[split.labels[rows] > 0]
+    return np.unique(stated, axis=0).astype(np.int64)
+
+
+def _first_seen(split: Split, rows: Ints) -> Ints:
+    """Where among these rows the pair of each appears first: to a platform that has no other rows it is the same."""
+    _, firsts, numbers = np.unique(split.pairs[rows], return_index=True, return_inverse=True)
+    return firsts[numbers]
+
+
+def sentence_bags(split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
+    """All rows, or these, each a bag of its own."""
+    rows = np.arange(len(split)) if rows is None else rows
+    return rows, np.arange(len(rows) + 1)
 
 
 def _group(rows: Ints, keys: Ints) -> tuple[Ints, Ints]:
@@ -281,9 +323,9 @@ def fact_name(dataset: Dataset, split: Split, row: int) -> str:
     return "\t".join(part.replace("\\", r"\\").replace("\t", r"\t") for part in parts)  # no two facts share a key
 
 
-def iterate(dataset: Dataset, split: Split) -> Iterator[Instance]:
-    """The stored sentences as instances again."""
-    for row in range(len(split)):
+def iterate(dataset: Dataset, split: Split, rows: Ints | None = None) -> Iterator[Instance]:
+    """The stored sentences, or these of them, as instances again."""
+    for row in range(len(split)) if rows is None else rows.tolist():
         head, tail = split.pair_entities[split.pairs[row]]
         a, b, c, d = (int(n) for n in split.spans[row])
         known = int(split.expressed[row])

@@ -137,7 +137,7 @@ def read(
     for key in (*_LISTS, "metrics"):
         if not isinstance(asked.get(key, []), list):
             raise UserError(f"{where}{config.line_of(text, 'compare.', key)}: compare.{key} must be a list")
-    scaled_down = quick_scale(asked, "compare", _OF_QUICK, where, text) if quick else {}
+    scaled_down = quick_scale(asked, "compare", _OF_QUICK, where, text, data) if quick else {}
     main = str(asked.get("metric") or config.parse(table).training.metric)  # that a paper's plain number means
     rows = [_row(item, main, where) for item in (list(methods) or asked.get("rows") or DEFAULT_ROWS)]
     seeds = seeds or scaled_down.get("seeds")
@@ -153,8 +153,7 @@ def read(
         if unknown := [label for label in (*row.columns, *([] if vary else row.paper)) if label not in known]:
             raise UserError(f'{where}: row "{row.label}" wants the column "{unknown[0]}"{suggest(unknown[0], known)}')
     rows, columns = _chosen(rows, columns, scaled_down, where)
-    of_data = ("metric", "metrics", "target") if data else ()  # scores go with the data that stands in
-    asked |= {key: value for key, value in scaled_down.items() if key in _KEYS and key not in (*_LISTS, *of_data)}
+    asked |= {key: value for key, value in scaled_down.items() if key in _KEYS and key not in _LISTS}
     look = config.section(Look, {key: asked[key] for key in vars(Look()) if key in asked}, where, "compare.", text)
     chosen, shown = _metrics(asked, metric, main, look, where)
     reference = asked.get("reference", rows[0].label) if not methods else rows[0].label
@@ -162,7 +161,7 @@ def read(
         if not quick:
             raise UserError(f'{where}: compare.reference = "{reference}" is no row')
         reference = rows[0].label
-    extra = on_top(scaled_down, settings, data)
+    extra = on_top(scaled_down, settings)
     return Comparison(
         tuple(rows), tuple(columns), chosen, shown, str(reference), table, look, extra, quick=quick, data=data
     )

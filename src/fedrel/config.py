@@ -37,13 +37,16 @@ class Data:
     allow_overlap: bool = False
     dev: float = number(0.0, low=0, high=0.5)  # share of train to choose rounds by, in place of a dev file; 0: the file
     na: Literal["keep", "drop"] = "keep"  # pairs without a relation: a class of their own, or left out
+    relations: tuple[str, ...] = ()  # agreed beforehand, in this order; empty: those that the data hold
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Who holds what. `source`: a platform for each file or hospital; `relation`: for each relation."""
+    """Who holds what. `source`: a platform for each file or hospital; `relation`: for each relation; `folder`: for
+    each folder in data.path.
+    """
 
-    kind: Literal["iid", "dirichlet", "source", "relation"] = "iid"
+    kind: Literal["iid", "dirichlet", "source", "relation", "folder"] = "iid"
     platforms: int = number(20, low=1)
     alpha: float = number(0.5, above=0, high=1e6)  # of dirichlet: the smaller, the more uneven
     minimum: int = number(1, low=1)  # sentences that every platform holds, of dirichlet
@@ -64,7 +67,10 @@ class Extractor:
     # of the others
     vectors: str = "random"  # or "glove", or a file
     embeddings: Literal["trainable", "frozen"] = "trainable"
-    min_count: int = number(10, low=1)  # rarer words are unknown, unless they have a pretrained vector
+    # training: of everybody's training text. public: agreed without it, from word vectors or else the coordinator's own
+    # text; public+FILE: with the words of a file too. Or a file alone, one word a line
+    vocabulary: str = "training"
+    min_count: int = number(10, low=1)  # of training: rarer words are unknown, unless they have a pretrained vector
     word_dim: int = number(50, low=1, high=10_000)
     position_dim: int = number(5, low=1, high=1_000)
     filters: int = number(230, low=1, high=100_000)
@@ -102,6 +108,11 @@ class Engine:
     threads: int = number(1, low=0, high=1_024)
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"  # of a transformer; auto: bfloat16 on a GPU
     save_every: int = number(1, low=1, high=1_000_000)  # rounds between checkpoints
+    # how weights travel: half rounds them to 16 bits, which is half the bytes and not quite the same result
+    transport: Literal["exact", "half"] = "exact"
+    # of a federation
+    deadline: float = number(600.0, above=0, high=1e6)  # seconds that a platform has for a request
+    min_platforms: int = number(2, low=1)  # that must answer, or the round is repeated
 
 
 # What fits some kinds of data and extractors better than the defaults above; a key that is given stands.
@@ -161,7 +172,7 @@ def read_table(path: Path | None) -> tuple[dict[str, object], str]:
     try:
         raw = path.read_bytes()
         text = raw.decode("utf-8-sig")
-        return tomllib.loads(text), text
+        return _beside(path, tomllib.loads(text)), text
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
@@ -169,6 +180,14 @@ def read_table(path: Path | None) -> tuple[dict[str, object], str]:
         raise UserError(f"{path}:{number_}: not UTF-8 text; convert the file to UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
+def _beside(path: Path, table: dict[str, object]) -> dict[str, object]:
+    """A folder of platforms may hold its experiment: without a path, the data lie where the file does."""
+    data, partition = table.get("data"), table.get("partition")
+    if isinstance(data, dict) and isinstance(partition, dict) and partition.get("kind") == "folder":
+        data["path"] = data.get("path") or str(path.parent)
+    return table
 
 
 def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, object]:
@@ -250,6 +269,10 @@ def _checked(value: object, hint: object, bounds: Mapping[str, float | None], na
         if value not in allowed or type(value) is not type(allowed[0]):
             raise UserError(f'{name} = "{value}" is none of {", ".join(allowed)}{suggest(str(value), allowed)}')
         return value
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{name} must be a list of texts, not {value!r}")
+        return tuple(_checked(item, str, {}, f"every one of {name}") for item in value)
     kinds = typing.get_args(hint) if isinstance(hint, UnionType) else (hint,)
     if float in kinds and type(value) is int:
         value = float(value) if abs(value) < 2**1023 else float("inf")

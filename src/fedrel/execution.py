@@ -10,7 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,16 +18,17 @@ import numpy as np
 
 from fedrel import config
 from fedrel.assembly import Setup, workers_of
-from fedrel.bags import Split
-from fedrel.errors import DivergedError, UserError
-from fedrel.evaluation.calibration import Bools, Calibration, Floats, candidates, ece, fit_calibration
+from fedrel.errors import UserError
+from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
 from fedrel.evaluation.selection import selection_quality
 from fedrel.federation import checkpoint
 from fedrel.federation.codec import Record
-from fedrel.federation.engines.simulator import Simulator, Upload
-from fedrel.federation.protocol import Ask, Replies, named_in, number_in
+from fedrel.federation.engines.engine import Engine, Upload
+from fedrel.federation.engines.simulator import Simulator
+from fedrel.federation.protocol import Ask, Replies, broadcast, named_in, number_in
 from fedrel.federation.run import Round, run
 from fedrel.files import folder_whole, write_whole
+from fedrel.judging import Guesses, Judgement, judge
 from fedrel.learning.named import Named
 from fedrel.partition import count_labels
 from fedrel.saved import save_model
@@ -72,26 +73,30 @@ class Execution:
     """`for progress in execution.rounds(): …`, then `execution.finish()`."""
 
     def __init__(
-        self, setup: Setup, out: Path, *, resume: bool = False, tick: Callable[[str], None] = lambda what: None
+        self,
+        setup: Setup,
+        out: Path,
+        *,
+        resume: bool = False,
+        tick: Callable[[str], None] = lambda what: None,
+        engine: Engine | None = None,
     ) -> None:
         self.setup = setup
         self.out = out
         self.tick = tick
         self.saved_rounds = 0  # what a resumed run would go on from
         self.standing = _Standing(data=setup.dataset.folder.name)
-        self._direct = setup.model.device.type != "cpu"  # weights stay where models train
+        half = setup.experiment.engine.transport == "half"
+        self._direct = setup.model.device.type != "cpu" and not half  # weights stay where models train
         self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
         self._losses: list[tuple[float, float]] = []
+        self._asked: set[str] = set()
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
-        self._simulator = Simulator(
-            setup.algorithm,
-            setup.sites,
-            on_upload=self._note_upload,
-            on_answer=lambda ask, platform: tick(f"{ask.task} {platform}"),
-            workers=workers_of(setup.experiment),
-            direct=self._direct,
+        self._engine = engine or Simulator(
+            setup.algorithm, setup.sites, workers=workers_of(setup.experiment), direct=self._direct, half=half
         )
+        self._engine.listen(self._note_upload, lambda ask, platform: tick(f"{ask.task} {platform}"))
         if resume:
             self._go_on()
         else:
@@ -117,8 +122,8 @@ class Execution:
         self.saved_rounds = self.standing.rounds
         if self.standing.data != self.setup.dataset.folder.name:
             raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
-        self._simulator.bytes_up = self.standing.bytes_up
-        self._simulator.bytes_down = self.standing.bytes_down
+        self._engine.bytes_up = self.standing.bytes_up
+        self._engine.bytes_down = self.standing.bytes_down
         for name, memory in saved.memories.items():
             self.setup.sites[name].memory = {key: self._at_home(value) for key, value in memory.items()}
         # A round that was cut off is repeated: what it had already logged goes.
@@ -142,30 +147,28 @@ class Execution:
         setup, standing, training = self.setup, self.standing, self.setup.experiment.training
         if self._stopped():
             return
+        self._pending, self._losses, self._asked = [], [], set()  # of a round that came to nothing
         todo = range(standing.rounds, training.rounds)
         for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
-            self.state = done.state
-            standing.rounds = done.number + 1
-            standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
             yield self._close(done)
             if self._stopped():
                 return
 
     def _close(self, done: Round) -> Progress:
-        """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count."""
+        """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count. If too
+        few platforms are there to score it, the round was none.
+        """
         standing = self.standing
         begin = time.perf_counter()
         training_seconds = _training_seconds(standing.phases) - self._training_seconds_before
         self._training_seconds_before = _training_seconds(standing.phases)
-        self.tick("dev")
-        scores = self._score(named_in(self.state, "weights"), "dev")
+        judged = self._judge("dev", named_in(done.state, "weights"), done.number)
+        metrics = judged.metrics()
         standing.add("dev", time.perf_counter() - begin)
-        metrics = self.setup.evaluation.metrics(scores, self.setup.dataset.dev)
+        self.state = done.state
+        standing.rounds = done.number + 1
+        standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
         score = metrics[self.setup.experiment.training.metric]
-        if not np.isfinite(scores).all():
-            raise DivergedError(
-                f"round {standing.rounds}: the model's scores are not numbers any more; lower training.lr"
-            )
         if score > standing.best_score and standing.rounds > self._preparation:
             standing.best_round, standing.best_score = standing.rounds, score
             checkpoint.save_weights(self.out / "checkpoint" / BEST, named_in(self.state, "weights"))
@@ -173,7 +176,7 @@ class Execution:
         loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
         if "loss" in self.state:  # of the server's own training
             loss = number_in(self.state, "loss")
-        sentences = sentences or sum(len(self.setup.sites[name].shard) for name in self._simulator.active)
+        sentences = sentences or sum(self.setup.sites.sizes[name] for name in self._asked)
         trained = int(sentences) * self.setup.experiment.training.epochs
         line: dict[str, Any] = {
             "round": standing.rounds,
@@ -185,19 +188,21 @@ class Execution:
             "trained": int(sentences),
             "sentences_per_second": trained / max(training_seconds, 1e-9),
             "bytes": {
-                "up": self._simulator.bytes_up - standing.bytes_up,
-                "down": self._simulator.bytes_down - standing.bytes_down,
+                "up": self._engine.bytes_up - standing.bytes_up,
+                "down": self._engine.bytes_down - standing.bytes_down,
             },
             "seconds": done.seconds,
         }
+        if "dev" in self.setup.at_home:
+            line["dev_without"] = judged.without
         if "trace" in self.state:  # what a method shows of itself
             line["trace"] = {name: value.tolist() for name, value in named_in(self.state, "trace").items()}
-        standing.bytes_up, standing.bytes_down = self._simulator.bytes_up, self._simulator.bytes_down
+        standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
         standing.trained += trained
         standing.seconds += time.perf_counter() - begin + done.seconds
         _append(self.out / "ledger.jsonl", self._pending)
         _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
-        self._pending, self._losses = [], []
+        self._pending, self._losses, self._asked = [], [], set()
         saving = time.perf_counter()
         if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
             self._save(self.out)
@@ -215,15 +220,22 @@ class Execution:
         """Rounds that are no candidates for the result; of a run too short for more, all but the last."""
         return min(self.setup.algorithm.preparation, self.setup.experiment.training.rounds - 1)
 
-    def _score(self, weights: Named, split: str) -> np.ndarray[Any, Any]:
-        shard = self.setup.dev if split == "dev" else self.setup.shard_of(self.setup.dataset.test)
-        self.setup.model.load(weights, shard)
-        return self.setup.model.score_bags(shard).numpy()
+    def _judge(self, split: str, weights: Named, number: int) -> Judgement:
+        self.tick(split)
+
+        def poll(task: str) -> Replies:
+            """All platforms, those that sit this round out included."""
+            ask = broadcast(task, self.setup.sites, weights=weights, test=float(split == "test"))
+            return self._engine(replace(ask, round=number))
+
+        return judge(self.setup, split, weights, poll, when=f"round {number + 1}")
 
     def _selection(self) -> dict[str, float] | None:
         """What the platforms say they trained on, compared with the hidden truth of a synthetic world."""
+        if not isinstance(self._engine, Simulator):
+            return None
         parts = []
-        for name in self._simulator.active:
+        for name in self._asked:
             site = self.setup.sites[name]
             if "selected" in site.scratch:
                 parts.append(site.shard.rows[named_in(site.scratch, "selected")["sentence"]])
@@ -231,7 +243,8 @@ class Execution:
 
     def _exchange(self, ask: Ask) -> Replies:
         begin = time.perf_counter()
-        replies = self._simulator(ask)
+        self._asked |= ask.to.keys()
+        replies = self._engine(ask)
         self.standing.add(ask.task, time.perf_counter() - begin)
         for reply in replies.values():
             if "loss" in reply:
@@ -256,31 +269,33 @@ class Execution:
         """Tests the weights of the best dev round, once, and writes model, details and result."""
         setup, standing = self.setup, self.standing
         begin = time.perf_counter()
-        self.tick("test")
+        self._pending = []
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
-        test: Split = setup.dataset.test
-        evaluation, na = setup.evaluation, setup.dataset.has_na
-        on_dev = candidates(self._score(best, "dev"), evaluation.truth(setup.dataset.dev), na=na)
-        calibration = fit_calibration(*on_dev)
-        scores = self._score(best, "test")
+        guesses = self._judge("dev", best, standing.rounds).guesses()
+        judged = self._judge("test", best, standing.rounds)
+        calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
+        test, guesses = judged.metrics(), judged.guesses()
         standing.add("test", time.perf_counter() - begin)
+        standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
+        _append(self.out / "ledger.jsonl", self._pending)
         lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
         best_line = lines[standing.best_round - 1]
         looking = time.perf_counter()
         self.tick("looking at the training sentences")
-        seen = look(setup, best)
+        seen = look(setup, best) if isinstance(self._engine, Simulator) else None
         standing.add("showcase", time.perf_counter() - looking)
         selection = best_line["selection"]
         if selection is None and seen is not None and setup.model.denoiser.chooses:
             selection = selection_quality(setup.dataset.train, seen.selected)
         save_model(self.out / "model", setup, best, calibration)
         details = {
-            **evaluation.details(scores, test),
+            **judged.details(),
             "labels": _labels(setup),
             "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
-            "held": {name: len(rows) for name, rows in setup.sites.rows.items()},
+            "held": dict(setup.sites.sizes),
             "examples": [] if seen is None else examples(setup, seen),
-            "data": setup.dataset.meta,
+            "data": setup.dataset.meta
+            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, judged))]},
         }
         write_whole(self.out / "details.json", json.dumps(details))
         standing.seconds += time.perf_counter() - begin
@@ -290,14 +305,16 @@ class Execution:
             "rounds": standing.rounds,
             "best_round": standing.best_round,
             "dev": best_line["dev"],
-            "test": evaluation.metrics(scores, test),
+            "test": test,
             "selection": selection,
-            "calibration": _calibration(calibration, *candidates(scores, evaluation.truth(test), na=na)),
+            "calibration": _calibration(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
             "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
             "version": installed_version(),
         }
+        if setup.at_home:
+            result["held_out"] = _held_out(setup, best_line, judged)
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
         return result
 
@@ -311,13 +328,27 @@ def _labels(setup: Setup) -> dict[str, dict[str, int]]:
     }
 
 
-def _calibration(fitted: Calibration, scores: Floats, right: Bools) -> dict[str, Any]:
+def _held_out(setup: Setup, best_line: dict[str, Any], test: Judgement) -> dict[str, dict[str, list[str]]]:
+    """Of the splits that platforms hold out: who did not say how the model does on it."""
+    without = {"dev": best_line.get("dev_without", []), "test": test.without if "test" in setup.at_home else []}
+    return {split: {"without": without[split]} for split in setup.at_home}
+
+
+def _notes(held_out: dict[str, dict[str, list[str]]]) -> Iterator[str]:
+    for split, said in held_out.items():
+        left_out = f"; not by {', '.join(said['without'])}, who did not answer" if said["without"] else ""
+        yield f"{split} was scored by the platforms, each by sentences of its own, and they sent counts{left_out}"
+
+
+def _calibration(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:
     """Expected calibration error of each pair's best relation: on dev, where the temperature was fitted, and test."""
+    confidences = (on_test.scores, fitted.confidence(on_test.scores))
+    before, after = (ece(confidence, on_test.right, on_test.times) for confidence in confidences)
     return {
         "temperature": fitted.temperature,
         "offset": fitted.offset,
         "dev": {"ece_before": fitted.ece_before, "ece_after": fitted.ece_after},
-        "test": {"ece_before": ece(scores, right), "ece_after": ece(fitted.confidence(scores), right)},
+        "test": {"ece_before": before, "ece_after": after},
     }
 
 

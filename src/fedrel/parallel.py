@@ -73,11 +73,15 @@ _stopped: Any
 def _begin(work: Callable[[Any], Any], stopped: Any) -> None:
     global _work, _stopped
     _work, _stopped = work, stopped
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
-def _end_with_parent() -> None:
-    """A parent that is killed tells nobody; its processes would wait for work forever."""
+def end_with_parent() -> None:
+    """A parent that is killed tells nobody; its processes would wait for work forever, or go on beside new ones."""
+    Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

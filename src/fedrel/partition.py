@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrel import config
-from fedrel.bags import Dataset, Ints
-from fedrel.corpus import NA
+from fedrel.bags import Dataset, Ints, iterate
+from fedrel.corpus import NA, Instance, opennre
 from fedrel.errors import UserError
 from fedrel.seeds import derive
 
 _DRAWS = 20  # of the Dirichlet proportions at most, in search of one that gives every platform its minimum
-_LONGEST_NAME = 60  # of a platform: file names may be made of it
-_TAKEN = "server"  # no platform's name: the hub's
+# Of a platform, since files and certificates are named after it; a dot has a meaning of its own in a federation
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+_LONGEST_STEM = 44  # of a name; what tells two of them apart comes after it
+COORDINATOR = "coordinator"  # the folder of what the server holds, in a folder of platforms
+_TAKEN = {"server", COORDINATOR, "admin", "keeper", "ca"}  # no platform's name: others in a federation have them
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,11 @@ class Division:
 
 
 def divide(dataset: Dataset, settings: config.Partition, seed: int) -> Division:
-    """The server's share is drawn first; the platforms divide what is left."""
+    """The server's share is drawn first; the platforms divide what is left. Of a folder of platforms, everyone holds
+    what lies in their own.
+    """
+    if settings.kind == "folder":
+        return _by_folder(dataset, settings)
     labels = np.asarray(dataset.train.labels)  # (S,)
     server = _server_rows(labels, settings.server, seed)
     rest = np.setdiff1d(np.arange(len(labels)), server, assume_unique=True)  # (N,) ascending
@@ -64,6 +73,62 @@ def platform_names(platforms: int) -> list[str]:
     """p00 … p19: sorted by name is sorted by number."""
     width = len(str(platforms - 1))
     return [f"p{number:0{width}d}" for number in range(platforms)]
+
+
+def require_names(names: Iterable[str], where: str) -> None:
+    """Refuses names that would not be safe everywhere, or not distinct where upper and lower case are the same."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UserError(
+                f'{where}: "{name}" cannot be the name of a platform; use up to 48 letters, digits, "_" and "-", a '
+                "letter or digit first"
+            )
+        if name.lower() in _TAKEN:
+            raise UserError(
+                f'{where}: "{name}" cannot be the name of a platform, since another party has it; rename it'
+            )
+        if name.lower() in seen:
+            other = seen[name.lower()]
+            raise UserError(f'{where}: "{other}" and "{name}" differ in upper and lower case alone; rename one')
+        seen[name.lower()] = name
+
+
+def write_parts(dataset: Dataset, division: Division, folder: Path) -> str:
+    """Everybody's sentences in a folder of their own, in their order, and in the coordinator's also dev and test, where
+    the platforms do not hold them out; the name of the format.
+    """
+    source, suffix, lines = (
+        ("opennre", "jsonl", opennre.lines) if dataset.has_pairs else ("classification", "tsv", _text_lines)
+    )
+    everybody = [(name, "train", dataset.train, rows) for name, rows in division.platforms.items()]
+    coordinator = [(COORDINATOR, "train", dataset.train, division.server)] if len(division.server) else []
+    judged = [
+        (party, name, split, rows)
+        for name, split in (("dev", dataset.dev), ("test", dataset.test))
+        for party, rows in _judges(dataset, division, name).items()
+    ]
+    (folder / COORDINATOR).mkdir(exist_ok=True)
+    for party, name, split, rows in (*everybody, *coordinator, *judged):
+        (folder / party).mkdir(exist_ok=True)
+        with (folder / party / f"{name}.{suffix}").open("w", encoding="utf-8", newline="") as file:
+            file.writelines(lines(iterate(dataset, split, rows)))
+    return source
+
+
+def _judges(dataset: Dataset, division: Division, split: str) -> Mapping[str, Ints | None]:
+    """Who has which rows of dev or test."""
+    held = one_after_another(dataset.held_out.get(split, {}))
+    if held.keys() != division.platforms.keys():  # nobody's in particular
+        return {COORDINATOR: None}
+    return {party: rows for party, rows in held.items() if len(rows)}
+
+
+def _text_lines(texts: Iterable[Instance]) -> Iterator[str]:
+    """Text and label, which are read as the same words again: a token holds no space."""
+    yield "text\tlabel\n"
+    for text in texts:
+        yield f"{' '.join(text.tokens)}\t{text.relation}\n"
 
 
 def count_labels(dataset: Dataset, rows: Ints) -> Ints:
@@ -168,6 +233,28 @@ def _fill_up(parts: list[Ints], minimum: int, draw: np.random.Generator) -> list
     return [np.array(pile, dtype=np.int64) for pile in piles]
 
 
+def _by_folder(dataset: Dataset, settings: config.Partition) -> Division:
+    if not dataset.held:
+        raise UserError(
+            'partition.kind = "folder" needs a folder of platforms as data.path: a folder for each platform with a '
+            f"training file in it, and one named {COORDINATOR} with dev and test"
+        )
+    rows = one_after_another(dataset.held)
+    server = rows.pop(COORDINATOR, np.zeros(0, np.int64))
+    if settings.server and not len(server):
+        raise UserError(
+            f"partition.server = {settings.server:g}, but the folder {COORDINATOR} holds no training file; add one, "
+            "or set partition.server = 0"
+        )
+    return Division(rows, server)
+
+
+def one_after_another(held: Mapping[str, int]) -> dict[str, Ints]:
+    """The rows of each, who hold so many."""
+    ends = np.cumsum([0, *held.values()])
+    return {name: np.arange(begin, end) for name, begin, end in zip(held, ends, ends[1:], strict=False)}
+
+
 def _by_source(dataset: Dataset, rows: Ints) -> dict[str, Ints]:
     sources = np.asarray(dataset.train.sources)[rows]
     present, starts = np.unique(np.sort(sources), return_index=True)
@@ -204,10 +291,10 @@ def _names_for(originals: dict[int, str]) -> dict[int, str]:
     `Zürich, ward 3` becomes Zurich-ward-3; another like it, Zurich-ward-3-2.
     """
     names: dict[int, str] = {}
-    used, tried = {_TAKEN}, Counter[str]()
+    used, tried = set(_TAKEN), Counter[str]()
     for number, original in sorted(originals.items(), key=lambda item: item[1]):
         plain = "".join(c for c in unicodedata.normalize("NFKD", original) if not unicodedata.combining(c))
-        stem = re.sub("[^A-Za-z0-9._-]+", "-", plain)[:_LONGEST_NAME].strip("._-") or "unnamed"
+        stem = re.sub("[^A-Za-z0-9_-]+", "-", plain).strip("_-")[:_LONGEST_STEM].strip("_-") or "unnamed"
         name = stem
         while name.lower() in used:
             tried[stem.lower()] += 1

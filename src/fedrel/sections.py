@@ -11,6 +11,11 @@ from typing import Any
 from fedrel import config
 from fedrel.datasets import fingerprint
 from fedrel.errors import UserError, suggest
+from fedrel.feedback.stored import stored_content
+from fedrel.files import sha256
+
+_WITH_DATA = "with_data"
+_OF_OTHER_DATA = ("data.", "training.metric")
 
 
 def read_section(
@@ -35,23 +40,41 @@ def read_section(
     return table, asked, where, text
 
 
-def quick_scale(asked: Mapping[str, Any], name: str, keys: tuple[str, ...], where: str, text: str) -> dict[str, Any]:
-    """The section [compare.quick] or [tune.quick], with its values looked at where they are used."""
+def quick_scale(
+    asked: Mapping[str, Any], name: str, keys: tuple[str, ...], where: str, text: str, data: Path | None
+) -> dict[str, Any]:
+    """The section [compare.quick] or [tune.quick], with its values looked at where they are used. Where the user names
+    data, the section `with_data` in it; without one, neither other data nor the scores that go with it.
+    """
     quick = asked.get("quick")
     if quick is None:
         raise UserError(f"{where}: there is no quick scale; say what it is in a section [{name}.quick]")
-    if not isinstance(quick, dict):
-        raise UserError(f"{where}{config.line_of(text, f'{name}.', 'quick')}: {name}.quick must be a section")
-    for key, value in quick.items():
-        place = f"{where}{config.line_of(text, f'{name}.quick.', key)}"
+    _check_scale(quick, f"{name}.quick", (*keys, _WITH_DATA), where, text)
+    made_for_data = quick.get(_WITH_DATA)
+    if made_for_data is not None:
+        _check_scale(made_for_data, f"{name}.quick.{_WITH_DATA}", keys, where, text)
+    scale = {key: value for key, value in quick.items() if key != _WITH_DATA}
+    if data is None:
+        return scale
+    if made_for_data is not None:
+        return dict(made_for_data)
+    kept = [it for it in scale.get("set", []) if not it.strip().startswith(_OF_OTHER_DATA)]
+    return {key: value for key, value in scale.items() if key not in ("metric", "metrics", "target")} | {"set": kept}
+
+
+def _check_scale(scale: object, name: str, keys: tuple[str, ...], where: str, text: str) -> None:
+    above, _, last = name.rpartition(".")
+    if not isinstance(scale, dict):
+        raise UserError(f"{where}{config.line_of(text, f'{above}.', last)}: {name} must be a section")
+    for key, value in scale.items():
+        place = f"{where}{config.line_of(text, f'{name}.', key)}"
         if key not in keys:
-            raise UserError(f'{place}: unknown key "{name}.quick.{key}"{suggest(key, keys)}')
+            raise UserError(f'{place}: unknown key "{name}.{key}"{suggest(key, keys)}')
         if key in ("set", "rows", "columns") and not are_texts(value):
             what = '"key=value"' if key == "set" else f"labels of {key}"
-            raise UserError(f"{place}: {name}.quick.{key} must be a list of {what}")
+            raise UserError(f"{place}: {name}.{key} must be a list of {what}")
         if key in ("seeds", "trials"):
-            whole(value, f"{place}: {name}.quick.{key}")
-    return quick
+            whole(value, f"{place}: {name}.{key}")
 
 
 def placed(table: dict[str, Any], data: Path | None) -> dict[str, Any]:
@@ -66,8 +89,17 @@ def placed(table: dict[str, Any], data: Path | None) -> dict[str, Any]:
 
 
 def lacks_data(experiment: config.Experiment) -> bool:
+    """Or the table that its users are drawn from."""
     data = experiment.data
+    if lacks_users(experiment):
+        return True
     return data.source != "world" and not (data.path and Path(data.path).exists())
+
+
+def lacks_users(experiment: config.Experiment) -> bool:
+    feedback = experiment.feedback
+    drawn = experiment.method["name"] == "feedback" and feedback.users == "table" and not feedback.store
+    return drawn and bool(feedback.table) and not Path(feedback.table).exists()
 
 
 def require_use(data: Path | None, experiments: Iterable[config.Experiment]) -> None:
@@ -78,33 +110,42 @@ def require_use(data: Path | None, experiments: Iterable[config.Experiment]) -> 
 
 def no_data(experiment: config.Experiment, needed: str) -> str:
     path = experiment.data.path
+    if lacks_users(experiment):
+        return (
+            f"{experiment.feedback.table} is not there (feedback.table, a table of users); "
+            "fedrel feedback estimate VERDICTS --users FILE writes one"
+        )
     return (
         f"{f'{path} is not there' if path else 'no data given'}; get {needed}; then name the folder with --data, "
         "or try --quick"
     )
 
 
-def on_top(quick: Mapping[str, Any], settings: Iterable[str], data: Path | None) -> tuple[str, ...]:
-    """What the quick scale sets, above everything but the user's own settings; where the user names data, neither
-    other data nor the score that goes with it.
-    """
+def on_top(quick: Mapping[str, Any], settings: Iterable[str]) -> tuple[str, ...]:
+    """What the quick scale sets, above everything but the user's own settings."""
     own = {setting.partition("=")[0].strip(): setting for setting in settings}
     scaled = {setting.partition("=")[0].strip(): setting for setting in quick.get("set", [])}
-    return tuple(
-        own.get(key, setting)
-        for key, setting in scaled.items()
-        if key in own or not (data and (key.startswith("data.") or key == "training.metric"))
-    )
+    return tuple(own.get(key, setting) for key, setting in scaled.items())
 
 
 def digest(experiment: config.Experiment) -> str:
-    """Of everything that the result depends on: settings, and the content of data and word vectors."""
+    """Of everything that the result depends on: settings, and the content of data, word vectors, users and verdicts."""
     table = config.to_table(experiment)
     table.pop("engine")  # how fast, not what
     table["data"] = {**vars(experiment.data), "content": fingerprint(experiment.data)}
     if Path(experiment.extractor.vectors).is_file():
         table["vectors"] = hashlib.sha256(Path(experiment.extractor.vectors).read_bytes()).hexdigest()
+    if who := _who_judges(experiment.feedback):
+        table["judges"] = who
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _who_judges(feedback: config.Feedback) -> str:
+    """The content of the file that users, or what they said, come from; what is not there is told where it is read."""
+    if feedback.store:
+        return stored_content(Path(feedback.store)) if Path(feedback.store).exists() else ""
+    measured = Path(feedback.table) if feedback.users == "table" and feedback.table else None
+    return sha256(measured) if measured and measured.is_file() else ""
 
 
 def are_texts(value: object) -> bool:

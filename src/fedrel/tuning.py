@@ -75,13 +75,13 @@ def read(path: Path, *, settings: Iterable[str], quick: bool = False, data: Path
     """From a file with a [tune] section. Every trial is checked before the first starts."""
     settings = list(settings)
     table, asked, where, text = read_section(path, settings, "tune", _KEYS)
-    scaled_down = quick_scale(asked, "tune", ("set", "trials", "space"), where, text) if quick else {}
+    scaled_down = quick_scale(asked, "tune", ("set", "trials", "space"), where, text, data) if quick else {}
     asked |= {key: value for key, value in scaled_down.items() if key != "set"}
     search = config.section(Search, {k: asked[k] for k in vars(Search()) if k in asked}, where, "tune.", text)
     space = dict(_space(asked.get("space", {}), where))
     if not space:
         raise UserError(f'{where}: [tune.space] says what to try, for example "training.lr" = [0.1, 0.5]')
-    base = config.override(table, on_top(scaled_down, settings, data))
+    base = config.override(table, on_top(scaled_down, settings))
     trials: dict[str, Trial] = {}
     for choice in _choices(space, search, where):
         changed = config.override(base, [_setting(key, value) for key, value in choice.items()])

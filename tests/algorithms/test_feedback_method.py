@@ -17,8 +17,9 @@ from fedrel.federation.protocol import named_in, number_in
 from fedrel.feedback import losses
 from fedrel.feedback.judges import SimulatedUsers
 from fedrel.feedback.keys import sentence_key
-from fedrel.feedback.reliability import trust
+from fedrel.feedback.reliability import half_wrong, trust
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store
+from fedrel.feedback.stored import StoredVerdicts
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
 
@@ -131,6 +132,19 @@ def test_trust():
     assert trust(given, torch.full_like(right, -1), truth) == 0.0
 
 
+def test_half_of_the_probes_are_shown_with_a_wrong_label():
+    truth = torch.tensor([0, 2, 1, 1, 2])
+    assert half_wrong(truth, 3, 7).tolist() == [0, 0, 1, 2, 2, 0, 0]
+
+
+@pytest.mark.parametrize(("gamma", "delta", "worth"), [(1, 1, True), (1, 0, False), (0, 1, False), (0, 0, False)])
+def test_only_users_who_tell_right_from_wrong_are_trusted(texts, gamma, delta, worth):
+    settings = ["method.reliability=estimated", f"feedback.gamma={gamma}", f"feedback.delta={delta}"]
+    site, _ = collected(prepare(tiny(texts, *settings)))
+    trusted = number_in(site.memory, "trust")
+    assert trusted > 0.5 if worth else trusted == pytest.approx(0, abs=0.1)  # an odd number is not half and half
+
+
 def test_an_update_weighs_what_its_users_are_worth(texts):
     weights = {}
     for users, gamma in (("honest", 1.0), ("reversed", 0.0)):
@@ -166,8 +180,8 @@ def test_no_message_holds_a_planted_word_or_a_reviewers_name(texts, tmp_path, mo
             store.give(store.show(key, "good", 0.9, "modelofyesterday"), "reviewerann", RIGHT)
     messages = []
 
-    def recorded(record, *rest):
-        messages.append(bytes(encode(record, *rest)))
+    def recorded(record, *rest, **options):
+        messages.append(bytes(encode(record, *rest, **options)))
         return bytearray(messages[-1])
 
     monkeypatch.setattr(simulator, "encode", recorded)
@@ -210,6 +224,38 @@ def test_verdicts_of_people_are_found_again_by_their_sentences(texts, tmp_path):
         assert given[:2].tolist() == [bad, good]
         assert verdict[:4].tolist() == [1, 0, -1, -1]
         assert (verdict[2:] == -1).all()
+
+
+def test_where_people_disagree_most_of_them_count(texts, tmp_path):
+    setup = prepare(tiny(texts))
+    rows = setup.sites["p0"].shard.rows.tolist()
+    said = [
+        [("good", "ann", RIGHT), ("good", "bert", WRONG)],
+        [("good", "ann", RIGHT), ("good", "bert", WRONG), ("bad", "ann", RIGHT)],
+        [("bad", "ann", WRONG), ("good", "bert", WRONG), ("bad", "bert", WRONG)],
+        [("unheard of", "ann", RIGHT)],
+    ]
+    with Store.open(tmp_path / "p.sqlite") as store:
+        for row, verdicts in zip(rows, said, strict=False):
+            key = sentence_key(setup.dataset.sentence(setup.dataset.train, row), [0, 0, 0, 0])
+            for label, user, verdict in verdicts:
+                store.give(store.show(key, label, 0.9, "model"), user, verdict)
+    judge = StoredVerdicts.read(tmp_path / "p.sqlite", setup.dataset, setup.dataset.train)
+    bad = setup.dataset.relations.index("bad")
+    assert [judge.decided.get(row) for row in rows[:4]] == [None, (bad, 1), (bad, 0), None]
+
+
+def test_a_store_of_other_sentences_is_refused_and_an_empty_one_is_not(texts, tmp_path):
+    with Store.open(tmp_path / "p.sqlite") as store:
+        prepare(tiny(texts, f"feedback.store={tmp_path / 'p.sqlite'}"))
+        store.give(store.show("another sentence", "good", 0.9, "model"), "ann", RIGHT)
+    with pytest.raises(UserError, match=r"p\.sqlite: none of its 1 verdicts is about a sentence of this data"):
+        prepare(tiny(texts, f"feedback.store={tmp_path / 'p.sqlite'}"))
+
+
+def test_reliability_of_people_who_saw_no_probe_is_refused(texts, tmp_path):
+    with pytest.raises(UserError, match=r'needs users who judge the server\'s sentences.* leave it "none"'):
+        prepare(tiny(texts, f"feedback.store={tmp_path / 'p.sqlite'}", "method.reliability=estimated"))
 
 
 def test_a_folder_without_a_store_is_refused(texts, tmp_path):

@@ -11,7 +11,8 @@ from fedrel.algorithms.feded import teach
 from fedrel.assembly import complete, prepare
 from fedrel.errors import UserError
 from fedrel.execution import Execution
-from fedrel.federation.engines.simulator import Simulator, Upload
+from fedrel.federation.engines.engine import Upload
+from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import Ask, Site, drive, named_in
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import divergence
@@ -156,13 +157,12 @@ def test_messages_handed_over_directly_say_the_same(method):
 def uploads(settings: config.Experiment, tmp_path) -> tuple[list[Upload], list[int], Execution]:
     seen: list[Upload] = []
     execution = Execution(prepare(settings), tmp_path / "run")
-    note = execution._simulator.on_upload
 
     def see(upload: Upload) -> None:
         seen.append(upload)
-        note(upload)
+        execution._note_upload(upload)
 
-    execution._simulator.on_upload = see
+    execution._engine.listen(see, lambda ask, platform: None)
     down = [progress.line["bytes"]["down"] for progress in execution.rounds()]
     return seen, down, execution
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import start
+from tests.processes import descendants, start
 
 SETTINGS = [
     *("data.size=600", "training.rounds=8", "training.patience=99", "training.fraction=0.67", "method.warmup=2"),
@@ -175,3 +175,22 @@ def test_a_comparison_interrupted_at_the_terminal_goes_on_with_the_same_command(
     for path in results:
         other = tmp_path / "whole" / "cells" / path.parent.name / "result.json"
         assert json.loads(path.read_text())["test"] == json.loads(other.read_text())["test"]
+
+
+def test_a_comparison_that_is_killed_takes_its_processes_with_it(tmp_path):
+    """Left behind, they would write into the folders of the next one."""
+    table = tmp_path / "table.toml"
+    table.write_text('[compare]\nrows = ["fedavg", "one"]\nseeds = 2\n')
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    process = start("compare", table, *settings, "--set", "training.rounds=10000", "--out", tmp_path / "out")
+    while not list(tmp_path.glob("out/**/metrics.jsonl")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    left = list(descendants(process.pid))
+    assert left
+    process.kill()
+    process.communicate()
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}/status").exists() for pid in left):
+        assert time.monotonic() < until, "a process of a killed comparison goes on"
+        time.sleep(0.05)

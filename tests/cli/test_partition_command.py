@@ -5,12 +5,17 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
 
+from fedrel import config
+from fedrel.datasets import world_of
 from fedrel.report.heatmap import HeatMap, text_of, write_picture
+from tests.conftest import contents
 from tests.instances import sentence, sentences, write
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -179,6 +184,57 @@ def test_mistakes_are_one_sentence_and_nothing_is_written(refused, tmp_path):
     assert "601 platforms for 600 training" in refused(
         "data", "partition", *SMALL, *sets("partition.platforms=601"), "--png", "a.png"
     )
-    assert "is none of iid, dirichlet, source, relation" in refused("data", "partition", *sets("partition.kind=odd"))
+    assert "is none of iid, dirichlet, source, relation, folder" in refused(
+        "data", "partition", *sets("partition.kind=odd")
+    )
     assert "partition.alpha = 0.0: must be above 0" in refused("data", "partition", *sets("partition.alpha=0"))
     assert refused("data", "partition", "missing.toml") == "missing.toml: No such file or directory"
+    assert refused("data", "partition", *SMALL, "--out", "folder.png") == "folder.png exists; choose a new folder"
+    assert "601 platforms for 600" in refused(
+        "data", "partition", *SMALL, *sets("partition.platforms=601"), "--out", "parts"
+    )
+
+
+def test_everybodys_part_is_written_with_an_experiment_to_run_on_it(fedrel, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("words.txt").write_text("one\nTwo\n")
+    file = Path("e.toml")
+    file.write_text('[data]\nsize = 600\n[extractor]\nvocabulary = "public+words.txt"\n')
+    told = lines(fedrel("data", "partition", file, *UNEVEN, *sets("partition.server=0.1"), "--out", "parts"))
+    assert told[-2:] == [
+        "written  parts: a folder for each platform, and coordinator",
+        "train on it with: fedrel run parts/experiment.toml",
+    ]
+    assert sorted(str(path.relative_to("parts")) for path in Path("parts").rglob("*.*")) == [
+        *(f"coordinator/{split}.jsonl" for split in ("dev", "test", "train")),
+        "experiment.toml",
+        *(f"p{number}/train.jsonl" for number in range(4)),
+    ]
+    monkeypatch.chdir("/")
+    written = config.read(tmp_path / "parts" / "experiment.toml")
+    asked = config.read(tmp_path / "e.toml", UNEVEN[1::2])
+    assert (written.data.source, written.data.path) == ("opennre", str(tmp_path / "parts"))
+    assert written.data.relations == tuple(world_of(asked.data).relations()[1:])
+    assert (written.partition.kind, written.partition.platforms, written.partition.server) == ("folder", 4, 0.1)
+    assert written.extractor == replace(asked.extractor, vocabulary=f"public+{tmp_path / 'words.txt'}")
+    assert (written.seed, written.method, written.training) == (asked.seed, asked.method, asked.training)
+    before, after = (
+        json.loads(fedrel("data", "partition", *arguments, "--json").out)
+        for arguments in (
+            (*UNEVEN, *sets("partition.server=0.1")),
+            (tmp_path / "parts" / "experiment.toml", "--out", tmp_path / "again"),
+        )
+    )
+    assert after.pop("folder") == str(tmp_path / "again")
+    assert after == before
+    parts, again = (
+        {path.name: contents(path) for path in (tmp_path / it).iterdir() if path.is_dir()} for it in ("parts", "again")
+    )
+    assert parts == again, "written again from what was written"
+
+
+def test_a_division_by_folders_is_told_as_such(fedrel, tmp_path):
+    fedrel("data", "partition", *SMALL, "--out", tmp_path / "parts")
+    assert lines(fedrel("data", "partition", tmp_path / "parts" / "experiment.toml"))[0] == (
+        "a platform for each folder, seed 1"
+    )

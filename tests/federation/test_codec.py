@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedrel.errors import UserError
 from fedrel.federation.codec import CodecError, decode, encode, fields, measure, metadata
 from fedrel.learning.named import Named
 
@@ -114,3 +115,24 @@ def test_a_header_that_lies_about_sizes_is_refused():
 def test_a_strided_tensor_is_written_in_order():
     tensor = torch.arange(6.0).view(2, 3).T
     assert torch.equal(decode(encode({"g": Named(t=tensor)}))["g"]["t"], tensor)
+
+
+@given(records)
+def test_32_bit_numbers_travel_in_16_bits_if_asked(record):
+    payload = encode(record, half=True)
+    back = decode(payload)
+    assert record.keys() == back.keys()
+    for key, value in record.items():
+        if isinstance(value, Named):
+            same(
+                Named({name: it.half().float() if it.dtype == torch.float32 else it for name, it in value.items()}),
+                back[key],
+            )
+        else:
+            same(value, back[key])
+    assert not any(entry.dtype == "F32" for entry in fields(payload))
+
+
+def test_a_number_that_16_bits_cannot_hold_is_refused():
+    with pytest.raises(UserError, match=r"weights/w does not fit into 16 bits; set engine.transport"):
+        encode({"weights": Named(w=torch.tensor([1e9]))}, half=True)

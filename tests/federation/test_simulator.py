@@ -102,7 +102,7 @@ def test_runs_repeat_bit_for_bit():
 
 
 def test_only_tasks_can_be_asked_for():
-    assert set(tasks(FedAvg())) == {"train"}
+    assert set(tasks(FedAvg())) == {"train", "rank", "classify", "calibrate"}
     sites, _, weights = federation()
     with pytest.raises(KeyError):
         Simulator(FedAvg(), sites)(broadcast("start", ["p0"], weights=weights))

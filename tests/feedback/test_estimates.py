@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fedrel.cli.app import guarded
+from fedrel import datasets
 from fedrel.cli.estimate import estimate
+from fedrel.cli.frame import guarded
+from fedrel.config import Data
 from fedrel.errors import UserError
 from fedrel.feedback.estimates import (
     VERDICTS,
@@ -23,8 +25,11 @@ from fedrel.feedback.estimates import (
     wilson,
     write_users,
 )
+from fedrel.feedback.keys import sentence_key
+from fedrel.feedback.store import Store
 from fedrel.feedback.users import User, read_users
 from fedrel.report.feedback_figures import users_figure
+from tests.browser.small_platform import write_texts
 
 app = typer.Typer()
 app.command()(guarded(estimate))
@@ -204,3 +209,26 @@ def test_the_figure_of_several_groups(tmp_path):
     lone = estimate_users(verdicts(n1=1))
     users_figure({"cause": estimate_users(crowd(5)), "$treat$": lone, "": lone}, tmp_path / "users.png")
     assert (tmp_path / "users.png").stat().st_size > 10_000
+
+
+def test_from_a_store_and_data_with_true_labels(tmp_path, fedrel, refused):
+    data, store = write_texts(tmp_path / "texts"), tmp_path / "p.sqlite"
+    dataset = datasets.load(Data(source="classification", path=str(data)))
+    with Store.open(store) as opened:
+        for row in range(8):
+            key = sentence_key(dataset.sentence(dataset.train, row), [0, 0, 0, 0])
+            label = dataset.relations[dataset.train.labels[row]]
+            number = opened.show(key, "good", 0.9, "model")
+            opened.give(number, "ann", "unknown" if row < 2 else "right" if label == "good" else "wrong")
+            opened.give(number, "eve", "right")
+        opened.give(opened.show("elsewhere", "good", 0.9, "model"), "ann", "right")
+    done = fedrel("feedback", "estimate", store, "--data", data, "--json")
+    users = {it["user"]: it for it in json.loads(done.out)["users"]}
+    assert users["ann"]["counts"] == {"n1": 3, "n2": 0, "n3": 0, "n4": 3, "n5": 1, "n6": 1}
+    assert users["eve"]["counts"] == {"n1": 4, "n2": 4, "n3": 0, "n4": 0, "n5": 0, "n6": 0}
+    assert f"1 of 17 verdicts are on sentences that {data} does not have" in " ".join(done.err.split())
+    assert "a store needs --data with true labels" in refused("feedback", "estimate", store)
+    other = write_texts(tmp_path / "other")
+    for file in other.glob("*.tsv"):
+        file.write_text(file.read_text().replace("film", "play"))
+    assert "none of its 17 verdicts is about a sentence of" in refused("feedback", "estimate", store, "--data", other)

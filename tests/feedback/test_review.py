@@ -15,7 +15,7 @@ import pytest
 
 from fedrel.alignment import kb as knowledge
 from fedrel.errors import UserError
-from fedrel.feedback import store as stores
+from fedrel.feedback import database, exchange
 from fedrel.feedback.review import queue as queues
 from fedrel.feedback.review.queue import Queue, Standing, parts, readable
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store, Verdict
@@ -298,6 +298,32 @@ def test_the_next_model_says_what_changed(place, store, tmp_path):
     assert len(list(store.standing())) == 20 + len(queue.items) - len(same), "what was judged so is not asked again"
 
 
+def test_what_changed_can_be_judged_first(place, store, tmp_path):
+    with serving(place.queue, store) as address:
+        visitor = Visitor(address)
+        page = visitor.get("/?order=changed")
+        assert "Nothing left to judge here" in page.text and "0 of 0 judged" in page.words
+        for _ in range(20):
+            visitor.judge(visitor.get(), WRONG)
+    before = {it.key: it.relation for it in store.standing()}
+    queue = queue_of(place.data, save(place.data, tmp_path / "next", seed=5))
+    changed = {it.asked for it in queue.items if before.get(it.key, it.relation) != it.relation}
+    with serving(queue, store) as address:
+        visitor = Visitor(address)
+        assert '<a href="/?order=changed">' in visitor.get().text
+        page = visitor.get("/?order=changed")
+        for done in range(len(changed)):
+            assert f"{done} of {len(changed)} judged" in page.words
+            assert "Changed: an older model said “" in page.text
+            page = visitor.judge(page, RIGHT)
+        assert "Nothing left to judge here" in page.text
+        again = visitor.send("/undo", page.form("/undo"))
+        assert "Changed: an older model said “" in again.text
+        visitor.judge(again, UNKNOWN)
+    new = {(it.key, it.relation) for it in store.standing() if it.model == queue.digest}
+    assert new == changed
+
+
 def test_plain_texts(tmp_path, store):
     data = write_texts(tmp_path / "texts")
     model = save(data, tmp_path / "model", source="classification", kind="bag")
@@ -438,7 +464,7 @@ def test_a_page_of_an_earlier_start_is_told_so_and_keeps_its_name(place, store):
 
 
 def test_a_locked_store_is_one_sentence_and_trying_again_counts_once(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(stores, "_TIMEOUT", 0.2)
+    monkeypatch.setattr(database, "_TIMEOUT", 0.2)
     with (
         Store.open(tmp_path / "verdicts.sqlite") as store,
         serving(place.queue, store) as address,
@@ -497,11 +523,12 @@ def test_it_ends_with_where_the_verdicts_are(place, tmp_path):
     out, err = process.communicate(timeout=60)
     store = tmp_path / "clinic.verdicts.sqlite"
     assert (process.returncode, out.count("\n")) == (0, 1)
-    assert out == f"1 verdicts in {store}; train with them: fedrel run --set feedback.store={store} …\n"
+    training = f"fedrel run --set method.name=feedback --set feedback.store={store} …"
+    assert out == f"1 verdicts in {store}; train with them: {training}\n"
     assert "Traceback" not in err and "fedrel:" not in err
     exported = tmp_path / "verdicts.jsonl"
     with Store.open(store, create=False) as opened:
-        stores.export(opened, exported)
+        exchange.export(opened, exported)
     line = json.loads(exported.read_text())
     assert (line["user"], line["verdict"], line["model"]) == ("anna", RIGHT, queues.digest_of(place.model))
     assert not any(word in exported.read_text() for word in ("Ann0", "Bonn", "came")), "no text of a sentence"

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrel.errors import UserError
+from fedrel.feedback import database, exchange
 from fedrel.feedback import store as stores
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, UNKNOWN, VERDICTS, WRONG, Store, Verdict
@@ -195,12 +196,12 @@ def test_any_sequence_of_verdicts_and_undos(tmp_path_factory, done):
     assert [(it.key, it.model, it.user, it.verdict) for it in store.standing()] == expected(done)
     # and the same from its export, into an empty store, twice
     given = sum(action[0] == "give" for action in done)
-    assert stores.export(store, folder / "a.jsonl") == given
+    assert exchange.export(store, folder / "a.jsonl") == given
     with store, Store.open(folder / "b.sqlite") as copy:
-        assert stores.load(copy, folder / "a.jsonl") == len(whole_history(folder / "a.sqlite"))
-        assert stores.load(copy, folder / "a.jsonl") == 0
+        assert exchange.load(copy, folder / "a.jsonl") == len(whole_history(folder / "a.sqlite"))
+        assert exchange.load(copy, folder / "a.jsonl") == 0
         assert list(copy.standing()) == list(store.standing())
-        assert stores.export(copy, folder / "b.jsonl") == given
+        assert exchange.export(copy, folder / "b.jsonl") == given
     assert (folder / "b.jsonl").read_bytes() == (folder / "a.jsonl").read_bytes()
 
 
@@ -286,7 +287,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(path):
 
 
 def test_a_locked_store_is_one_sentence(path, monkeypatch):
-    monkeypatch.setattr(stores, "_TIMEOUT", 0.2)
+    monkeypatch.setattr(database, "_TIMEOUT", 0.2)
     with Store.open(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         number = store.show("k", "r", 0.5, "m")
         other.execute("BEGIN IMMEDIATE")
@@ -296,6 +297,28 @@ def test_a_locked_store_is_one_sentence(path, monkeypatch):
         other.execute("COMMIT")
         store.give(number, "anna", RIGHT)
         assert len(told(store)) == 1
+
+
+def test_a_store_that_was_moved_or_replaced_takes_nothing_more(path):
+    with Store.open(path) as store:
+        number = store.show("k", "r", 0.5, "m")
+        store.give(number, "anna", RIGHT)
+        aside = path.rename(path.with_name("aside.sqlite"))
+        with pytest.raises(UserError, match=r"was moved, deleted or replaced .* this was not stored"):
+            store.give(number, "anna", WRONG)
+        path.write_bytes(aside.read_bytes())
+        with pytest.raises(UserError, match="moved, deleted or replaced"):
+            store.undo("anna")
+        path.unlink()
+        aside.rename(path)
+        store.give(number, "anna", UNKNOWN)
+        assert [row[4] for row in whole_history(path)] == [RIGHT, UNKNOWN]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(path):
+    path.write_text("no folder")
+    with pytest.raises(UserError, match=r"its folder cannot be made \(Not a directory|File exists"):
+        Store.open(path / "below" / "it.sqlite")
 
 
 # ---------------------------------------------------------------------------------------- what is no store
@@ -315,12 +338,12 @@ def test_a_store_of_a_newer_version_is_left_alone(path):
 def test_an_older_store_is_brought_up_step_by_step_or_not_at_all(path, monkeypatch):
     with Store.open(path) as store:
         store.give(store.show("k", "r", 0.5, "m"), "anna", RIGHT)
-    now = stores._MIGRATIONS
+    now = database._MIGRATIONS
     broken = (*now, ("CREATE TABLE more (it TEXT)",), ("INSERT INTO nowhere VALUES (1)",))
-    monkeypatch.setattr(stores, "_MIGRATIONS", broken)
+    monkeypatch.setattr(database, "_MIGRATIONS", broken)
     with pytest.raises(sqlite3.OperationalError):
         Store.open(path)
-    monkeypatch.setattr(stores, "_MIGRATIONS", (*now, ("CREATE TABLE more (it TEXT)",), ("ALTER TABLE more ADD x",)))
+    monkeypatch.setattr(database, "_MIGRATIONS", (*now, ("CREATE TABLE more (it TEXT)",), ("ALTER TABLE more ADD x",)))
     with Store.open(path) as store:
         assert told(store) == [("k", "anna", RIGHT)]
     with closing(sqlite3.connect(path)) as connection:
@@ -366,27 +389,27 @@ def exported(tmp_path) -> Path:
         for key, verdict in (("k1", RIGHT), ("k2", WRONG), ("k3", UNKNOWN)):
             store.give(store.show(key, "bor\u2028n <in>", 0.25, "m"), "änna", verdict, 900)
         store.undo("änna")
-        assert stores.export(store, file) == 3
+        assert exchange.export(store, file) == 3
     return file
 
 
 def test_stores_merge(tmp_path, exported):
     with Store.open(tmp_path / "to.sqlite") as store:
         store.give(store.show("k1", "bor\u2028n <in>", 0.25, "m"), "bert", WRONG)
-        assert stores.load(store, exported) == 4
-        assert stores.load(store, exported) == 0
+        assert exchange.load(store, exported) == 4
+        assert exchange.load(store, exported) == 0
         assert sorted(told(store)) == [("k1", "bert", WRONG), ("k1", "änna", RIGHT), ("k2", "änna", WRONG)]
         store.undo("änna")
-        stores.export(store, tmp_path / "more.jsonl")
+        exchange.export(store, tmp_path / "more.jsonl")
     with Store.open(tmp_path / "from.sqlite") as store:
-        assert stores.load(store, tmp_path / "more.jsonl") == 2, "bert's verdict, and what änna took back over there"
+        assert exchange.load(store, tmp_path / "more.jsonl") == 2, "bert's verdict, and what änna took back over there"
         assert sorted(told(store)) == [("k1", "bert", WRONG), ("k1", "änna", RIGHT)]
 
 
 def test_an_older_verdict_that_is_imported_does_not_replace_a_newer_one(tmp_path, exported):
     with Store.open(tmp_path / "to.sqlite") as store:
         store.give(store.show("k1", "bor\u2028n <in>", 0.25, "m"), "änna", UNKNOWN)
-        stores.load(store, exported)
+        exchange.load(store, exported)
         assert ("k1", "änna", UNKNOWN) in told(store)
 
 
@@ -417,7 +440,7 @@ def test_a_wrong_line_is_named_and_nothing_of_the_file_is_taken(tmp_path, export
     exported.write_text("\n".join(lines), encoding="utf-8")
     with Store.open(tmp_path / "to.sqlite") as store:
         with pytest.raises(UserError, match=sentence) as refusal:
-            stores.load(store, exported)
+            exchange.load(store, exported)
         assert str(refusal.value).startswith(f"{exported}:2: ")
         assert "\n" not in str(refusal.value)
         assert store.counts() == {"shown": 0, RIGHT: 0, WRONG: 0, UNKNOWN: 0}
@@ -427,7 +450,7 @@ def test_a_wrong_line_is_named_and_nothing_of_the_file_is_taken(tmp_path, export
 def test_what_is_no_verdict_is_refused(tmp_path, exported, line):
     exported.write_bytes(exported.read_bytes() + line.encode("utf-8", "surrogateescape") + b"\n")
     with Store.open(tmp_path / "to.sqlite") as store, pytest.raises(UserError) as refusal:
-        stores.load(store, exported)
+        exchange.load(store, exported)
     assert str(refusal.value).startswith(f"{exported}:4: ")
 
 
@@ -437,7 +460,7 @@ def test_another_verdict_under_a_known_id_is_refused(tmp_path, exported):
     with Store.open(tmp_path / "from.sqlite") as store:
         before = list(store.standing())
         with pytest.raises(UserError, match=r'another verdict with the id \w+ \("verdict" differs\)'):
-            stores.load(store, exported)
+            exchange.load(store, exported)
         assert list(store.standing()) == before
 
 

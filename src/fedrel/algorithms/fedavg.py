@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedrel.algorithms.judged import Judged
 from fedrel.config import Experiment
 from fedrel.federation.codec import Record
 from fedrel.federation.protocol import Round, Site, broadcast, mean, named_in, task
@@ -14,7 +15,7 @@ from fedrel.learning.pull import Pull
 
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(Judged):
     """The mean is weighted by how many sentences a platform holds. Denoising, if any, happens inside its model.
     Methods that change the local objective alone say so in `loss` or `pull`.
     """
@@ -36,7 +37,7 @@ class FedAvg:
         replies = yield broadcast("train", cohort, weights=weights)
         return state | {"weights": mean(weights, replies, "weights", by="sentences")}
 
-    @task
+    @task(weights="model", sentences="count", loss="number")
     def train(self, site: Site, message: Record) -> Record:
         chosen = self.chosen(site)
         if chosen is not None and not len(chosen):

@@ -33,7 +33,7 @@ class FedDyn(FedAvg):
         h = h - self.alpha * len(replies) / hub.platforms * (average - x)
         return {"weights": average - h / self.alpha, "h": h}
 
-    @task
+    @task(weights="whole model", sentences="count", loss="number")
     def train(self, site: Site, message: Record) -> Record:
         x, h_k = named_in(message, "weights"), self.own(site, message)
         weights, fitted = self.learn(site, message)

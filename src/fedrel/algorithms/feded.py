@@ -52,7 +52,7 @@ class FedED(FedAvg):
         learnt = apply_patch(weights, hub.model.trained(hub.shard, fitted.sentences))
         return {"weights": learnt, "loss": fitted.loss}
 
-    @task
+    @task(log={"p": "f16 common relations logprob"})
     def predict(self, site: Site, message: Record) -> Record:
         """log p, in 16 bits, of every sentence of the server's: p itself would underflow."""
         assert site.common is not None

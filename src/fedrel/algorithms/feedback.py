@@ -16,7 +16,7 @@ from fedrel.config import Experiment, number
 from fedrel.federation.codec import Record
 from fedrel.federation.protocol import Round, Site, broadcast, named_in, number_in, task
 from fedrel.feedback.losses import mix, schedule
-from fedrel.feedback.reliability import trust
+from fedrel.feedback.reliability import NO_PROBES, NO_SEED, half_wrong, trust
 from fedrel.feedback.transition import transition
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, apply_patch
@@ -41,9 +41,9 @@ class Feedback(FedAvg):
         return 1  # the seed model
 
     def objection(self, experiment: Experiment) -> str | None:
-        if experiment.partition.server:
-            return None
-        return "the seed model needs gold sentences on the server; set partition.server = 0.01"
+        if self.reliability == "estimated" and experiment.feedback.store:
+            return NO_PROBES
+        return None if experiment.partition.server else NO_SEED
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         if hub.round:
@@ -57,14 +57,15 @@ class Feedback(FedAvg):
         yield broadcast("collect", hub.everyone, weights=seed, transition=Named(q=q), probes=probes)
         return {"weights": seed}
 
-    @task
+    @task()
     def collect(self, site: Site, message: Record) -> Record:
         """Users look at what the seed model says; what they say stays here."""
         given, verdict = self.ask(site, message, "collect")
         site.memory["verdicts"] = Named(given=given, verdict=verdict, q=named_in(message, "transition")["q"])
         if self.reliability == "estimated" and site.common is not None:
             truth = named_in(message, "probes")["label"]
-            given, verdict = self.ask(replace(site, shard=site.common), message, "probes")
+            shown = half_wrong(truth, len(named_in(message, "transition")["q"]), len(site.common))
+            given, verdict = site.judge(site.common, shown, "probes")
             site.memory["trust"] = trust(given[: len(truth)], verdict[: len(truth)], truth)
         return {}
 
@@ -72,7 +73,7 @@ class Feedback(FedAvg):
         site.model.load(named_in(message, "weights"), site.shard)
         return site.judge(site.shard, site.model.log_probabilities(site.shard).argmax(1), purpose)
 
-    @task
+    @task(weights="model", sentences="weight", loss="number", or_nothing=True)
     def train(self, site: Site, message: Record) -> Record:
         reply = super().train(site, message)
         if reply and "trust" in site.memory:

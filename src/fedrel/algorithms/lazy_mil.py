@@ -44,7 +44,7 @@ class LazyMIL(FedAvg):
         replies = yield Ask("train_elected", {platform: {"wins": wins[platform]} for platform in ballots})
         return state | {"weights": mean(weights, replies, "weights", by="sentences")}
 
-    @task
+    @task(ballot={"key": "i64 n", "score": "f32 n prob"})
     def score(self, site: Site, message: Record) -> Record:
         """Per fact: the best p(relation | sentence). The weights and the sentences wait for the result."""
         weights = named_in(message, "weights")
@@ -54,7 +54,7 @@ class LazyMIL(FedAvg):
         site.scratch |= {"weights": weights, "best": Named(sentence=best, elected=elected)}
         return {"ballot": Named(key=site.fact_keys()[elected], score=score[elected])}
 
-    @task
+    @task(weights="model", sentences="count", loss="number", or_nothing=True)
     def train_elected(self, site: Site, message: Record) -> Record:
         best, elected = named_in(site.scratch, "best")["sentence"], named_in(site.scratch, "best")["elected"]
         won = ~elected  # what is not elected is settled at home

@@ -17,7 +17,7 @@ class Moon(FedAvg):
     mu: float = number(1.0, low=0, high=1e6)
     temperature: float = number(0.5, above=0, high=1e6)
 
-    @task
+    @task(weights="model", sentences="count", loss="number")
     def train(self, site: Site, message: Record) -> Record:
         reply = super().train(site, message)
         site.memory["previous"] = apply_patch(named_in(message, "weights"), named_in(reply, "weights"))

@@ -32,7 +32,7 @@ class Scaffold(FedAvg):
             "control": c + len(replies) / hub.platforms * change,
         }
 
-    @task
+    @task(weights="whole model", change="difference", sentences="count", loss="number")
     def train(self, site: Site, message: Record) -> Record:
         x, c, c_k = named_in(message, "weights"), named_in(message, "control"), self.own(site, message)
         weights, fitted = self.learn(site, message)

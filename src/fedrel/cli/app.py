@@ -1,30 +1,29 @@
-"""The command line's frame: subcommands, exit codes, one sentence per mistake.
-
-Exit codes: 0 done, 2 the user's input, 1 our fault, 130 interrupted.
-"""
+"""All commands."""
 
 from __future__ import annotations
 
-import errno
-import functools
-import io
-import sys
-from collections.abc import Callable
-from typing import ParamSpec
-
 import typer
 
-from fedrel.cli import compare, data, estimate, extract, label, methods, partition, review, run, show, tune, verdicts
-from fedrel.cli.console import complain
-from fedrel.errors import UserError
+from fedrel.cli import (
+    compare,
+    data,
+    estimate,
+    extract,
+    federation,
+    label,
+    ledger,
+    methods,
+    partition,
+    review,
+    run,
+    show,
+    submitting,
+    tune,
+    verdicts,
+)
+from fedrel.cli.frame import guarded
+from fedrel.cli.node_app import coordinator_app, platform_app
 from fedrel.version import installed_version
-
-Arguments = ParamSpec("Arguments")
-# What a person can mend: a full disk, a folder that is not theirs, a file in the way.
-_MENDABLE = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS),
-    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG),
-}
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,30 +33,14 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Make or check data sets.")
 app.add_typer(data_app, name="data")
+federation_app = typer.Typer(no_args_is_help=True, help="Certificates and kits for a federation of organisations.")
+app.add_typer(federation_app, name="federation")
+app.add_typer(coordinator_app, name="coordinator")
+app.add_typer(platform_app, name="platform")
 feedback_app = typer.Typer(no_args_is_help=True, help="What users said of predictions.")
 app.add_typer(feedback_app, name="feedback")
-
-
-def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Turns a mistake into one sentence and an exit code, without a traceback."""
-
-    @functools.wraps(command)
-    def wrapper(*args: Arguments.args, **options: Arguments.kwargs) -> None:
-        try:
-            command(*args, **options)
-        except UserError as error:
-            complain(str(error))
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            complain("interrupted")
-            raise typer.Exit(130) from None
-        except OSError as error:
-            if error.errno not in _MENDABLE:
-                raise
-            complain(f"{error.filename or 'writing'}: {error.strerror}; what was finished before is kept")
-            raise typer.Exit(2) from None
-
-    return wrapper
+ledger_app = typer.Typer(no_args_is_help=True, help="What left a platform.")
+app.add_typer(ledger_app, name="ledger")
 
 
 for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
@@ -65,10 +48,15 @@ for command in (run.run, compare.compare, tune.tune, show.show, methods.methods,
 app.command("review")(guarded(review.review))
 for subcommand in (data.world, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))
+for provision in (federation.new, federation.add, federation.revoke, federation.renew, federation.show):
+    federation_app.command(provision.__name__)(guarded(provision))
+for admin_command in (submitting.submit, submitting.status, submitting.stop):
+    app.command(admin_command.__name__)(guarded(admin_command))
 feedback_app.command("estimate")(guarded(estimate.estimate))
 feedback_app.command("export")(guarded(verdicts.export))
 feedback_app.command("import")(guarded(verdicts.import_))
 feedback_app.command("show")(guarded(verdicts.show))
+ledger_app.command("show")(guarded(ledger.show))
 
 
 @app.callback(invoke_without_command=True)
@@ -79,7 +67,4 @@ def _top(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 def main() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
     app()

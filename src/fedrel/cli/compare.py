@@ -60,6 +60,9 @@ def compare(
     for column in asked.columns:
         if not any(cell.column == column.label for cell in cells):
             say(f"{column.label}: left out, since its data is not there ({asked.look.data})")
+    for row in asked.rows:
+        if not any(cell.row == row.label for cell in cells):
+            say(f"{row.label}: left out, since what its users are drawn from is not there (feedback.table)")
     begin = time.monotonic()
     finished = [
         Job(f"{cell.row}, {cell.column}, seed {cell.seed}", cell.experiment, _place(cell, folder)) for cell in cells

@@ -10,9 +10,22 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedrel.cli.console import out, print_json, tell
+from fedrel import datasets
+from fedrel.cli.console import out, print_json, say, tell
+from fedrel.cli.review import labelled_source
+from fedrel.config import Data
 from fedrel.errors import UserError
-from fedrel.feedback.estimates import Estimate, Estimates, Prior, Rate, estimate_users, read_verdicts, write_users
+from fedrel.feedback import stored
+from fedrel.feedback.estimates import (
+    Estimate,
+    Estimates,
+    Prior,
+    Rate,
+    Verdict,
+    estimate_users,
+    read_verdicts,
+    write_users,
+)
 
 _SHOWN = 20  # users in the table
 
@@ -22,9 +35,13 @@ def estimate(
         Path,
         typer.Argument(
             help="Verdicts on predictions whose truth is known: .jsonl, .csv or .tsv with user, "
-            "verdict (right, wrong or unknown) and correct (true or false)."
+            "verdict (right, wrong or unknown) and correct (true or false); or a store of fedrel review, with --data."
         ),
     ],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="With a store: data whose labels are true, for the same sentences.")
+    ] = None,
+    source: Annotated[str, typer.Option("--source", "--format", help="Format of the data; else detected.")] = "",
     users: Annotated[
         Path | None, typer.Option(help="Write a table of users for feedback.table, with shrunk rates.")
     ] = None,
@@ -33,7 +50,7 @@ def estimate(
 ) -> None:
     """Estimate how often users call a correct prediction right (γ) and an incorrect one wrong (δ)."""
     try:
-        found = estimate_users(read_verdicts(file))
+        found = estimate_users(read_verdicts(file) if data is None else _judged(file, data, source))
     except UserError as error:
         raise error if str(error).startswith(str(file)) else UserError(f"{file}: {error}") from None
     if users:
@@ -49,6 +66,18 @@ def estimate(
     for name, path in (("users", users), ("figure", png)):
         if path:
             tell(f"{name:<7} {path}")
+
+
+def _judged(store: Path, data: Path, source: str) -> list[Verdict]:
+    """What people said in a store of the sentences that the data has labels for."""
+    dataset = datasets.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
+    verdicts = list(stored.read_verdicts(store))
+    judged = stored.with_truth(verdicts, dataset)
+    if verdicts and not judged:
+        raise UserError(f"{store}: none of its {len(verdicts):,} verdicts is about a sentence of {data}")
+    if len(judged) < len(verdicts):
+        say(f"{len(verdicts) - len(judged):,} of {len(verdicts):,} verdicts are on sentences that {data} does not have")
+    return judged
 
 
 def summary(found: Estimates) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""`fedrel data partition`: who would hold what."""
+"""`fedrel data partition`: who would hold what; and, as files, everybody's part in a folder of their own."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +18,13 @@ from fedrel.assembly import choose_method, read_experiment
 from fedrel.bags import Dataset, Ints
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.run import Settings
-from fedrel.partition import Division, count_labels, divide, unevenness
+from fedrel.errors import UserError
+from fedrel.files import folder_whole
+from fedrel.partition import COORDINATOR, Division, count_labels, divide, unevenness, write_parts
 from fedrel.report.heatmap import ASCII_SHADES, SHADES, HeatMap, require_picture, text_of, write_picture
+
+_EXPERIMENT = "experiment.toml"
+_NOT_PATHS = ("", "random", "glove", "minilm", "training", "public")  # of an extractor's vectors, weights, vocabulary
 
 
 def partition(
@@ -28,11 +34,18 @@ def partition(
     set_: Settings = [],  # noqa: B006 - typer copies it
     show: Annotated[bool, typer.Option("--show", help="Draw who holds which labels.")] = False,
     png: Annotated[Path | None, typer.Option("--png", help="The same as a picture: a .png, .svg or .pdf file.")] = None,
+    out_: Annotated[
+        Path | None, typer.Option("--out", help="A new folder: everybody's part, and an experiment to run on it.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print all counts as JSON.")] = False,
 ) -> None:
-    """Say who would hold which training sentences, and how uneven that is."""
+    """Say who would hold which training sentences, and how uneven that is. With --out, write it: a folder for each
+    platform with its train, one for the coordinator with dev and test, and experiment.toml.
+    """
     if png:
         require_picture(png)
+    if out_ and out_.exists():
+        raise UserError(f"{out_} exists; choose a new folder")
     settings = read_experiment(experiment, set_)
     dataset = datasets.load(settings.data, say=say)
     division = divide(dataset, settings.partition, settings.seed)
@@ -41,8 +54,11 @@ def partition(
     heading = f"{_what(settings.partition)}, seed {settings.seed}"
     if png:
         write_picture(_heat_map(dataset, division, counts, server), png, f"Who holds which labels: {heading}")
+    if out_:
+        _write(settings, dataset, division, out_)
     if json_:
-        print_json(json.dumps(_as_json(dataset, division, counts, server), indent=1))
+        written = {"folder": str(out_)} if out_ else {}
+        print_json(json.dumps(_as_json(dataset, division, counts, server) | written, indent=1))
         return
     tell(heading)
     out.print(_table(counts, server))
@@ -52,7 +68,9 @@ def partition(
         tell(f"{settings.method['name']} puts all of this in one place; other methods leave it where it is")
     if png:
         tell(f"picture  {png}")
-    tell(f"train on it with: {_command(experiment, set_)}")
+    if out_:
+        tell(f"written  {out_}: a folder for each platform, and {COORDINATOR}")
+    tell(f"train on it with: {_command(out_ / _EXPERIMENT, []) if out_ else _command(experiment, set_)}")
 
 
 def _what(settings: config.Partition) -> str:
@@ -61,7 +79,39 @@ def _what(settings: config.Partition) -> str:
         "dirichlet": f"dirichlet with alpha {settings.alpha:g}",
         "source": "a platform for each source",
         "relation": "a platform for each relation",
+        "folder": "a platform for each folder",
     }[settings.kind]
+
+
+def _write(settings: config.Experiment, dataset: Dataset, division: Division, folder: Path) -> None:
+    say(f"writing {folder} …")
+    with folder_whole(folder) as new:
+        source = write_parts(dataset, division, new)
+        relations = tuple(dataset.relations[int(dataset.has_na) :])
+        experiment = replace(
+            settings,
+            data=replace(settings.data, source=source, path="", dev=0.0, relations=relations),
+            partition=replace(settings.partition, kind="folder", platforms=len(division.platforms)),
+            extractor=_from_anywhere(settings.extractor),
+        )
+        told = "# data.path is empty: the data lie in the folder of this file.\n"
+        (new / _EXPERIMENT).write_text(told + config.to_toml(config.to_table(experiment)), encoding="utf-8")
+
+
+def _from_anywhere(settings: config.Extractor) -> config.Extractor:
+    """With files by their whole path, so that the experiment runs in whatever folder one stands."""
+    public, plus, file = settings.vocabulary.rpartition("public+")
+    return replace(
+        settings,
+        vectors=_whole_path(settings.vectors),
+        weights=_whole_path(settings.weights),
+        vocabulary=f"{public}{plus}{_whole_path(file)}",
+    )
+
+
+def _whole_path(text: str) -> str:
+    is_path = text not in _NOT_PATHS and Path(text).exists()
+    return str(Path(text).absolute()) if is_path else text
 
 
 def _table(counts: Ints, server: Ints) -> Table:

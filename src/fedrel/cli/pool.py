@@ -20,7 +20,7 @@ from fedrel.config import Experiment
 from fedrel.errors import DivergedError
 from fedrel.execution import Execution
 from fedrel.files import write_whole
-from fedrel.parallel import cores
+from fedrel.parallel import cores, end_with_parent
 
 DIVERGED = "diverged.txt"
 
@@ -47,7 +47,8 @@ def run_missing(jobs: list[Job], ending: Ending, written: str, side_by_side: int
     say(f"{len(missing)} runs, {side_by_side} side by side")
     for job in {job.experiment.data: job for job in reversed(missing)}.values():
         prepare(job.experiment, say=say)  # reads the data once, before several processes would
-    with _progress() as bar, ProcessPoolExecutor(side_by_side, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with _progress() as bar, ProcessPoolExecutor(side_by_side, context, initializer=end_with_parent) as pool:
         task = bar.add_task("", total=len(missing), left="")
         begin = time.monotonic()
         try:

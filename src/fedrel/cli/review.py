@@ -36,6 +36,7 @@ class Order(StrEnum):
     confident = "confident"
     random = "random"
     new = "new"
+    changed = "changed"
 
 
 def review(
@@ -68,7 +69,7 @@ def review(
         saved = load_model(model)
         if saved.note:
             say(f"{model}: {saved.note}, which reads it")
-        dataset = datasets.load(Data(source=_source(data, source), path=str(data)), say=say)
+        dataset = datasets.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
         base = load_kb(kb) if kb is not None else None
         torch.set_num_threads(1)  # its steps are small: more threads wait for each other longer than they work
         with reading_progress("scoring", len(dataset.train)) as tick:
@@ -83,8 +84,8 @@ def review(
             with suppress(KeyboardInterrupt):  # how one ends a server
                 uvicorn.Server(settings).run(sockets=[listening])
             total = sum(count for kind, count in verdicts.counts().items() if kind != "shown")
-    path = shlex.quote(str(file))
-    tell(f"{total:,} verdicts in {file}; train with them: fedrel run --set feedback.store={path} …")
+    training = f"--set method.name=feedback --set feedback.store={shlex.quote(str(file))}"
+    tell(f"{total:,} verdicts in {file}; train with them: fedrel run {training} …")
 
 
 def _check(host: str, token: str | None, order: str, kb: Path | None) -> None:
@@ -111,7 +112,8 @@ def _reviewer(name: str) -> str:
     return cleaned
 
 
-def _source(path: Path, source: str) -> str:
+def labelled_source(path: Path, source: str) -> str:
+    """The format of data with labels, as it was said or as it looks."""
     found = source or detect(path).source
     if found not in LABELLED:
         if source:

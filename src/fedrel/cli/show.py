@@ -150,6 +150,9 @@ def result_table(result: dict[str, Any]) -> Table:
     if calibration := result.get("calibration"):  # a run of an earlier version has none
         before, after = (calibration["test"][name] for name in ("ece_before", "ece_after"))
         notes.append(f"calibration error on test {before:.3f}, with the temperature fitted on dev {after:.3f}")
+    for split, said in result.get("held_out", {}).items():
+        left_out = f", without {', '.join(said['without'])}" if said["without"] else ""
+        notes.append(f"{split} was scored by the platforms, each by what it holds out{left_out}")
     table.caption = "\n".join(notes)
     table.caption_justify = "left"
     return table

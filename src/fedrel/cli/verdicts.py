@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError
-from fedrel.feedback import store as stores
+from fedrel.feedback import exchange
 from fedrel.feedback.store import RIGHT, VERDICTS, WRONG, Store
 
 _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
@@ -29,7 +29,7 @@ def export(
     if file.exists() and store.exists() and file.samefile(store):
         raise UserError(f"{file}: this is the store itself; choose another name")
     with Store.open(store, create=False) as opened:
-        count = stores.export(opened, file)
+        count = exchange.export(opened, file)
     _report({"verdicts": count, "file": str(file)}, f"{count:,} verdicts in {file}", json_)
 
 
@@ -42,7 +42,7 @@ def import_(
     if not file.is_file():
         raise UserError(f"{file}: no such file")
     with Store.open(store) as opened:
-        count = stores.load(opened, file)
+        count = exchange.load(opened, file)
     _report({"added": count, "store": str(store)}, f"{count:,} rows added to {store}", json_)
 
 

@@ -19,7 +19,17 @@ _INSIDE = re.compile(r"\.pubtator|\.bioc|_abstracts", re.IGNORECASE)  # parts of
 
 
 def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
-    """What stands for each split. A single file, or a folder of documents without splits, is train."""
+    """What stands for each split; train must be there."""
+    found = splits_in(path, source)
+    if "train" not in found:
+        raise UserError(f"{path}: no training file; {_expected(path, source, FORMATS[source])}")
+    return found
+
+
+def splits_in(path: Path, source: str) -> dict[str, Path]:
+    """What stands for each split, as far as it is there. A single file, or a folder of documents without splits, is
+    train.
+    """
     if path.is_file():
         return {"train": path}
     if not path.is_dir():
@@ -33,10 +43,8 @@ def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
             raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
         if split:
             found[split] = candidate
-    if "train" not in found:
-        if form.documents and not found and source != "chemprot":
-            return {"train": path}
-        raise UserError(f"{path}: no training file; {_expected(path, source, form)}")
+    if form.documents and not found and source != "chemprot":
+        return {"train": path}
     return found
 
 

@@ -1,13 +1,23 @@
-"""The words a model knows. Number 0 is padding (always the zero vector), 1 any unknown word."""
+"""The words a model knows. Number 0 is padding (always the zero vector), 1 any unknown word.
+
+Where texts never meet, all parties must find the same words without them: those that have a public vector, those of the
+coordinator's own text, or those of a file.
+"""
+
+from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
-from fedrel.bags import Dataset, Ints
+from fedrel.bags import Dataset, Ints, Split
+from fedrel.config import Extractor
+from fedrel.corpus.lines import numbered_lines
+from fedrel.errors import UserError
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
 _BREAKS = set("\r\n")  # a model lists its words one a line
@@ -38,5 +48,58 @@ def from_training(dataset: Dataset, min_count: int, always: Container[str] = ())
     counts = Counter[str]()
     for number, count in zip(*np.unique(dataset.train.tokens, return_counts=True), strict=True):
         counts[dataset.words[number].lower()] += int(count)
-    kept = (word for word, count in counts.items() if count >= min_count or word in always)
-    return Vocabulary((PADDING, UNKNOWN, *(word for word in kept if not _BREAKS & set(word))))
+    return of_words(word for word, count in counts.items() if count >= min_count or word in always)
+
+
+def agreed(
+    settings: Extractor, dataset: Dataset, own: Ints, with_vectors: Sequence[str] | None = None
+) -> Vocabulary | None:
+    """The vocabulary that nobody's private text is needed for, where the settings ask for one. `own` are the rows of
+    train that the coordinator holds, and `with_vectors` the words that have a pretrained vector. No other text is
+    looked at, so that the coordinator alone finds the same words as a simulation that holds everything.
+    """
+    if settings.vocabulary == "training":
+        return None
+    if settings.vocabulary != "public" and not settings.vocabulary.startswith("public+"):
+        return of_words(read_words(Path(settings.vocabulary)))
+    public = sorted(_words_of(dataset, own)) if with_vectors is None else with_vectors
+    file = settings.vocabulary.removeprefix("public").removeprefix("+")
+    if not public and not file:
+        raise UserError(
+            'extractor.vocabulary = "public", but the coordinator has no text and there are no vectors; give it a '
+            'train or dev file, set extractor.vectors = "glove", or name a file of words'
+        )
+    return of_words([*public, *(read_words(Path(file)) if file else [])])
+
+
+def of_words(words: Iterable[str]) -> Vocabulary:
+    """Each once, in this order; none that would break a list of words."""
+    lower = (word.lower() for word in words)
+    return Vocabulary(tuple(dict.fromkeys((PADDING, UNKNOWN, *(word for word in lower if not _BREAKS & set(word))))))
+
+
+def read_words(path: Path) -> list[str]:
+    """The words of a file, one a line."""
+    if not path.is_file():
+        raise UserError(f'{path}: no such file; extractor.vocabulary is "training", "public", "public+FILE" or a file')
+    words = [line.strip() for _, line in numbered_lines(path)]
+    if not words:
+        raise UserError(f"{path}: holds no words; write one a line")
+    return words
+
+
+def unknown_share(dataset: Dataset, split: Split, vocabulary: Vocabulary) -> tuple[int, int]:
+    """How many of the running words of a split the vocabulary does not know, and how many there are."""
+    unknown = vocabulary.lookup(dataset.words) == 1
+    return int(unknown[split.tokens].sum()), len(split.tokens)
+
+
+def _words_of(dataset: Dataset, own: Ints) -> set[str]:
+    """Those of dev, and of these rows of train. A set, since the order in a store tells who else is in it."""
+    train = dataset.train
+    used = np.zeros(len(dataset.words), dtype=bool)
+    if "dev" not in dataset.held_out:  # else it is the platforms' own
+        used[dataset.dev.tokens] = True
+    for row in own:
+        used[train.tokens[train.offsets[row] : train.offsets[row + 1]]] = True
+    return {dataset.words[number].lower() for number in np.flatnonzero(used)}

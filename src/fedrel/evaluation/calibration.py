@@ -35,17 +35,20 @@ class Calibration:
         return _sigmoid(_logit(scores) / self.temperature + self.offset)
 
 
-def fit_calibration(scores: Floats, right: Bools) -> Calibration:
+def fit_calibration(scores: Floats, right: Bools, times: Ints | None = None) -> Calibration:
     """The temperature and offset that make the labels likeliest. `scores` (n,) of candidate facts, `right` (n,) whether
-    each is one. Scores stay as they are where there is nothing to learn from, or where higher scores are not better.
+    each is one, `times` (n,) how often each occurs (none: once). Scores stay as they are where there is nothing to
+    learn from, or where higher scores are not better.
     """
     if not len(scores) or right.all() or not right.any():
         return Calibration()
-    slope, offset = _logistic(_logit(scores), right)
+    times = np.ones(len(scores), np.int64) if times is None else times
+    slope, offset = _logistic(_logit(scores), right, times)
     if slope < _FLATTEST:
         return Calibration()
     fitted = Calibration(1.0 / slope, offset)
-    return replace(fitted, ece_before=ece(scores, right), ece_after=ece(fitted.confidence(scores), right))
+    before, after = (ece(confidence, right, times) for confidence in (scores, fitted.confidence(scores)))
+    return replace(fitted, ece_before=before, ece_after=after)
 
 
 def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats, Bools]:
@@ -58,12 +61,13 @@ def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats,
     return scores[pairs, best], truth[pairs, best]
 
 
-def ece(confidence: Floats, right: Bools) -> float:
+def ece(confidence: Floats, right: Bools, times: Ints | None = None) -> float:
     """Expected calibration error: how far confidence is from accuracy, over bins of equal width."""
     place = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    size = np.bincount(place, minlength=_BINS)
-    gap = np.abs(np.bincount(place, right, _BINS) - np.bincount(place, confidence, _BINS))
-    return float(gap[size > 0].sum() / len(confidence)) if len(confidence) else 0.0
+    times = np.ones(len(confidence), np.int64) if times is None else times
+    size = np.bincount(place, times, _BINS)
+    gap = np.abs(np.bincount(place, right * times, _BINS) - np.bincount(place, confidence * times, _BINS))
+    return float(gap[size > 0].sum() / times.sum()) if len(confidence) else 0.0
 
 
 def _logit(scores: Floats) -> npt.NDArray[np.float64]:
@@ -75,23 +79,23 @@ def _sigmoid(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return 1.0 / (1.0 + np.exp(-np.clip(values, -50, 50)))
 
 
-def _logistic(x: npt.NDArray[np.float64], right: Bools) -> tuple[float, float]:
+def _logistic(x: npt.NDArray[np.float64], right: Bools, times: Ints) -> tuple[float, float]:
     """Slope and offset by Newton's method, each step halved until it helps (Lin, Lin & Weng 2007). Platt's targets,
     not quite 0 and 1, keep both finite on data that a threshold divides.
     """
-    yes, no = int(right.sum()), int((~right).sum())
+    yes, no = int(times[right].sum()), int(times[~right].sum())
     target = np.where(right, (yes + 1) / (yes + 2), 1 / (no + 2))
     design = np.stack([x, np.ones_like(x)], axis=1)  # (n, 2)
 
     def loss(weights: npt.NDArray[np.float64]) -> float:
         z = design @ weights
-        return float((np.logaddexp(0, z) - target * z).sum())
+        return float((times * (np.logaddexp(0, z) - target * z)).sum())
 
     weights = np.array([0.0, np.log((yes + 1) / (no + 1))])
     for _ in range(_STEPS):
         chance = _sigmoid(design @ weights)
-        gradient = design.T @ (chance - target)
-        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + 1e-9 * np.eye(2)
+        gradient = design.T @ (times * (chance - target))
+        curvature = (design * (times * chance * (1 - chance))[:, None]).T @ design + 1e-9 * np.eye(2)
         step, size = np.linalg.solve(curvature, gradient), 1.0
         while size > _SMALLEST and loss(weights - size * step) > loss(weights) - 1e-4 * size * gradient @ step:
             size /= 2

@@ -25,7 +25,11 @@ def metrics(scores: npt.NDArray[np.floating], labels: Ints, *, na: bool) -> dict
     the relation, without NA it is accuracy. `macro_f1` is the mean over the classes other than NA that occur in the
     labels or among the predictions: a class that is in neither cannot be right or wrong.
     """
-    counts = _counted(scores, labels)
+    return metrics_of(count(scores, labels), na=na)
+
+
+def metrics_of(counts: Counts, *, na: bool) -> dict[str, float]:
+    """The same from `counts` (R, R), sentences by truth and prediction."""
     found, predicted, true = (per_class[int(na) :] for per_class in _per_class(counts))
     occurs = predicted + true > 0
     macro = _f1(found, predicted, true)[occurs]
@@ -39,13 +43,11 @@ def metrics(scores: npt.NDArray[np.floating], labels: Ints, *, na: bool) -> dict
     }
 
 
-def by_class(
-    scores: npt.NDArray[np.floating], labels: Ints, relations: list[str], *, na: bool
-) -> list[dict[str, float | str]]:
+def by_class(counts: Counts, relations: list[str], *, na: bool) -> list[dict[str, float | str]]:
     """Precision, recall and F1 of every class on its own, best F1 first, with the number of sentences that have its
     label. NA is left out, and so is a class that is neither in the labels nor among the predictions.
     """
-    found, predicted, true = _per_class(_counted(scores, labels))
+    found, predicted, true = _per_class(counts)
     precision, recall, f1 = _ratio(found, predicted), _ratio(found, true), _f1(found, predicted, true)
     rows: list[dict[str, float | str]] = [
         {
@@ -61,14 +63,8 @@ def by_class(
     return sorted(rows, key=lambda row: -float(row["f1"]))
 
 
-def confusion(scores: npt.NDArray[np.floating], labels: Ints) -> list[list[int]]:
-    """How many sentences of each label got each prediction: [truth][prediction], NA included."""
-    rows: list[list[int]] = _counted(scores, labels).tolist()
-    return rows
-
-
-def _counted(scores: npt.NDArray[np.floating], labels: Ints) -> Counts:
-    """(R, R) sentences by truth and prediction; of equal scores the first wins, so that a result repeats."""
+def count(scores: npt.NDArray[np.floating], labels: Ints) -> Counts:
+    """(R, R) sentences by truth and prediction, NA too; of equal scores the first wins, so that a result repeats."""
     classes = scores.shape[1]
     predictions = scores.argmax(axis=1)  # (S,)
     return np.bincount(labels * np.int64(classes) + predictions, minlength=classes**2).reshape(classes, classes)

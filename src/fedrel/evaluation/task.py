@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Dataset, Ints, Split, pair_bags, sentence_bags
+from fedrel.bags import Dataset, Ints, Split, pair_bags, pair_facts, sentence_bags
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification, heldout
 
@@ -20,10 +20,10 @@ METRICS = (*heldout.METRICS, *classification.METRICS)
 
 
 class Evaluation(Protocol):
-    def bags(self, split: Split) -> tuple[Ints, Ints]:
-        """The rows in order, and where each thing to be judged starts."""
+    def bags(self, split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
+        """All rows, or these, in order, and where each thing to be judged starts."""
 
-    def truth(self, split: Split) -> Ints:
+    def truth(self, split: Split, rows: Ints | None = None) -> Ints:
         """(F, 2) the true (bag, relation), NA left out."""
 
     def metrics(self, scores: Scores, split: Split) -> dict[str, float]: ...
@@ -35,11 +35,11 @@ class Evaluation(Protocol):
 class HeldOut:
     relations: list[str]
 
-    def bags(self, split: Split) -> tuple[Ints, Ints]:
-        return pair_bags(split)
+    def bags(self, split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
+        return pair_bags(split, rows)
 
-    def truth(self, split: Split) -> Ints:
-        return split.facts
+    def truth(self, split: Split, rows: Ints | None = None) -> Ints:
+        return split.facts if rows is None else pair_facts(split, rows)
 
     def metrics(self, scores: Scores, split: Split) -> dict[str, float]:
         return heldout.rank(scores, split.facts).metrics()
@@ -56,11 +56,11 @@ class Classification:
     relations: list[str]
     na: bool
 
-    def bags(self, split: Split) -> tuple[Ints, Ints]:
-        return sentence_bags(split)
+    def bags(self, split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
+        return sentence_bags(split, rows)
 
-    def truth(self, split: Split) -> Ints:
-        labels = np.asarray(split.labels).astype(np.int64)
+    def truth(self, split: Split, rows: Ints | None = None) -> Ints:
+        labels = np.asarray(split.labels if rows is None else split.labels[rows]).astype(np.int64)
         return np.stack([np.arange(len(labels)), labels], axis=1)[labels >= int(self.na)]
 
     def metrics(self, scores: Scores, split: Split) -> dict[str, float]:
@@ -69,10 +69,15 @@ class Classification:
     def details(self, scores: Scores, split: Split) -> dict[str, Any]:
         labels = np.asarray(split.labels).astype(np.int64)
         return {
-            "classes": classification.by_class(scores, labels, self.relations, na=self.na),
-            "confusion": {"relations": self.relations, "counts": classification.confusion(scores, labels)},
+            **self.counted(classification.count(scores, labels)),
             # item by item, for paired tests between runs
             "right": "".join("1" if right else "0" for right in scores.argmax(axis=1) == labels),
+        }
+
+    def counted(self, counts: classification.Counts) -> dict[str, Any]:
+        return {
+            "classes": classification.by_class(counts, self.relations, na=self.na),
+            "confusion": {"relations": self.relations, "counts": counts.tolist()},
         }
 
 

@@ -38,6 +38,14 @@ def load(folder: Path) -> Checkpoint:
     return Checkpoint(parts.get("state", {}), memories, json.loads(metadata(payload)["progress"]))
 
 
+def save_record(path: Path, record: Record) -> None:
+    write_whole(path, encode(record))
+
+
+def load_record(path: Path) -> Record:
+    return decode(_read(path))
+
+
 def save_weights(path: Path, weights: Named) -> None:
     write_whole(path, encode({"weights": weights}))
 

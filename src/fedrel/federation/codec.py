@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fedrel.errors import UserError
 from fedrel.learning.named import Named
 
 Record = dict[str, Named | float]
@@ -34,6 +35,8 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER = 16 * 2**20
+_HALVED = "halved"  # what travels in 16 bits and was 32 before
+_MOST_DIMS, _MOST_BYTES = 16, 2**60  # an empty tensor takes no bytes, but its other sizes must fit a machine's numbers
 
 
 class CodecError(ValueError):
@@ -49,13 +52,26 @@ class Field(NamedTuple):
     bytes: int
 
 
-def encode(record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None) -> bytearray:
+def encode(
+    record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None, *, half: bool = False
+) -> bytearray:
+    """With `half`, 32-bit numbers travel in 16 bits and arrive as 32-bit numbers again, rounded."""
     flat = _flatten(record)
+    if half:
+        flat, metadata = _halved(flat, metadata)
     order = _order(flat)
     text = _described(flat, order, metadata)
     tensors = (flat[name].detach().cpu().contiguous() for name in order)
     parts = [tensor.reshape(-1).view(torch.uint8).numpy().data for tensor in tensors]
     return bytearray().join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def _halved(flat: dict[str, Tensor], metadata: Mapping[str, str] | None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    short = {name: tensor.half() for name, tensor in flat.items() if tensor.dtype == torch.float32}
+    for name, tensor in short.items():
+        if not bool(torch.isfinite(tensor).all()) and bool(torch.isfinite(flat[name]).all()):
+            raise UserError(f'{name} does not fit into 16 bits; set engine.transport = "exact"')
+    return flat | short, {**(metadata or {}), _HALVED: json.dumps(sorted(short))}
 
 
 def measure(record: Mapping[str, Named | float]) -> list[Field]:
@@ -88,15 +104,20 @@ def _described(flat: Mapping[str, Tensor], order: list[str], metadata: Mapping[s
 
 def decode(payload: Payload) -> Record:
     """The record; its tensors are views of `payload` where that is writable, copies otherwise."""
-    header, start = _header(payload)
+    header, start, found = _read_header(payload)
+    halved = _names_in(found.get(_HALVED, "[]"))
     buffer = payload if isinstance(payload, bytearray) else bytearray(payload)
     record: Record = {}
     for name, field in header.items():
         tensor = _tensor(buffer, start, field)
+        if name in halved and tensor.dtype == torch.float16:
+            tensor = tensor.float()
         group, slash, rest = name.partition("/")
         if not slash:
             if tensor.dtype != torch.float64 or tensor.shape:
                 raise CodecError(f"{name!r} is neither a number nor in a group")
+            if group in record:
+                raise CodecError(f"{group!r} is both a number and a group")
             record[group] = float(tensor)
             continue
         named = record.setdefault(group, Named())
@@ -105,6 +126,16 @@ def decode(payload: Payload) -> Record:
         if rest:
             named[rest] = tensor
     return record
+
+
+def _names_in(text: str) -> set[str]:
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        raise CodecError("unreadable header: a list of names is none") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise CodecError("unreadable header: a list of names is none")
+    return set(names)
 
 
 def metadata(payload: Payload) -> dict[str, str]:
@@ -175,6 +206,8 @@ def _entry(name: str, described: dict[str, object]) -> _Entry:
         raise ValueError(f"{name!r} has the unknown type {dtype!r}")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"{name!r} has the impossible shape {shape!r}")
+    if len(shape) > _MOST_DIMS or math.prod(max(n, 1) for n in shape) > _MOST_BYTES:
+        raise ValueError(f"{name!r} has a shape that no tensor can have")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(type(n) is int and n >= 0 for n in offsets):
         raise ValueError(f"{name!r} has impossible offsets")
     begin, end = offsets

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar, overload
 
 from torch import Tensor
 
@@ -56,6 +57,16 @@ def nobody_judges(shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor
     raise RuntimeError("nobody judges predictions on this site")
 
 
+class Exam(Protocol):
+    """Sentences that a platform holds out to judge models by. What it tells of them is counts."""
+
+    def ranking(self, model: Model, weights: Named) -> Named: ...
+
+    def confusion(self, model: Model, weights: Named) -> Named: ...
+
+    def confidence(self, model: Model, weights: Named) -> Named: ...
+
+
 @dataclass
 class Site:
     """A platform, or the server's own data: what a task may touch.
@@ -75,6 +86,7 @@ class Site:
     common: Shard | None = None  # the server's own sentences, where the method lets every platform read them
     validation: Shard | None = None  # of the hub: gold sentences that nobody trains on
     judge: Judge = nobody_judges
+    exams: Mapping[str, Exam] = field(default_factory=dict)  # dev and test, where the platforms hold them out
     memory: Record = field(default_factory=dict)
     scratch: Record = field(default_factory=dict)
 
@@ -102,13 +114,37 @@ class Algorithm(Protocol):
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round: ...
 
 
+@dataclass(frozen=True)
+class Form:
+    """What a task's reply holds, by field; `federation/replies.py` says how it is written, and holds replies to it."""
+
+    fields: Mapping[str, str | Mapping[str, str]]
+    or_nothing: bool = False
+
+
 Task = TypeVar("Task", bound=Callable[..., Record])
 
 
-def task(method: Task) -> Task:
-    """Marks the methods that a platform runs when asked; nothing else can be asked for."""
-    method.is_task = True  # type: ignore[attr-defined]
-    return method
+@overload
+def task(method: Task, /) -> Task: ...
+
+
+@overload
+def task(*, or_nothing: bool = False, **reply: str | dict[str, str]) -> Callable[[Task], Task]: ...
+
+
+def task(
+    method: Callable[..., Record] | None = None, /, *, or_nothing: bool = False, **reply: str | dict[str, str]
+) -> Callable[..., Any]:
+    """Marks the methods that a platform runs when asked, and says what they reply; nothing else can be asked for. One
+    that does not say it works within this process alone: nobody could tell its replies from rubbish.
+    """
+
+    def mark(method: Task, form: Form | None) -> Task:
+        method.is_task, method.form = True, form  # type: ignore[attr-defined]
+        return method
+
+    return partial(mark, form=Form(reply, or_nothing)) if method is None else mark(method, None)
 
 
 def tasks(algorithm: object) -> dict[str, Callable[[Site, Record], Record]]:

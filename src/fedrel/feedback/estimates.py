@@ -187,7 +187,7 @@ def _fields(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         for where, row in named_rows(path, Verdict._fields):
             yield where, {**row, "correct": _TRUTH.get(row["correct"].lower(), row["correct"])}
     else:
-        raise UserError(f"{path}: a verdict file is called .jsonl, .csv or .tsv")
+        raise UserError(f"{path}: a verdict file is called .jsonl, .csv or .tsv; a store needs --data with true labels")
 
 
 def _quoted(value: object) -> str:

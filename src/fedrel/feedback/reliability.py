@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from torch import Tensor
 
+NO_SEED = "the seed model needs gold sentences on the server; set partition.server = 0.01"
+NO_PROBES = (
+    'method.reliability = "estimated" needs users who judge the server\'s sentences; people whose verdicts lie in '
+    'feedback.store have not seen them: leave it "none"'
+)
+
+
+def half_wrong(truth: Tensor, classes: int, sentences: int) -> Tensor:
+    """(sentences,) labels to show: of the first, which are the probes, every second the next class. The seed model
+    knows them by heart; what it says of them is right, and would not tell who never says "wrong".
+    """
+    shown = truth.new_zeros(sentences)
+    shown[: len(truth)] = truth
+    shown[1 : len(truth) : 2] = (truth[1::2] + 1) % classes
+    return shown
+
 
 def trust(given: Tensor, verdict: Tensor, truth: Tensor) -> float:
     """γ̂ + δ̂ - 1, at least 0: 1 for users who are always right, 0 for those who answer at random or in reverse.

@@ -12,20 +12,10 @@ import torch
 
 from fedrel.errors import DivergedError
 from fedrel.federation.codec import Field, Record, decode, encode, fields, measure
+from fedrel.federation.engines.engine import Upload
 from fedrel.federation.protocol import Ask, Replies, Site, answer
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-
-
-@dataclass(frozen=True)
-class Upload:
-    """What one reply carried out of a platform."""
-
-    round: int
-    platform: str
-    task: str
-    fields: list[Field]
-
 
 Answer = tuple[list[Field], Record | bytearray]  # what a reply is made of, and the reply, encoded or not
 
@@ -45,6 +35,7 @@ class Simulator:
     on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
     workers: int = 1
     direct: bool = False
+    half: bool = False  # numbers travel in 16 bits
     bytes_up: int = 0
     bytes_down: int = 0
     _round: int = -1
@@ -52,6 +43,9 @@ class Simulator:
     _encoded: dict[int, tuple[Record, int, Record]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _thread: threading.local = field(default_factory=threading.local)
+
+    def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
+        self.on_upload, self.on_answer = on_upload, on_answer
 
     def __call__(self, ask: Ask) -> Replies:
         self._encoded = {}
@@ -94,7 +88,7 @@ class Simulator:
             raise RuntimeError(f"{ask.task} on {name} wrote into the message it was sent")
         if self.direct:
             return measure(reply), reply
-        payload = encode(reply)
+        payload = encode(reply, half=self.half)
         return fields(payload), payload
 
     def end_round(self) -> None:
@@ -109,7 +103,7 @@ class Simulator:
         if known is None and self.direct:
             known = (message, sum(entry.bytes for entry in measure(message)), message)
         elif known is None:
-            payload = encode(message)
+            payload = encode(message, half=self.half)
             known = (message, len(payload), decode(payload))  # holding `message` keeps its id its own
         self._encoded[id(message)] = known
         self.bytes_down += known[1]

@@ -27,6 +27,7 @@ ORDERS = {
     "confident": "most certain first",
     "random": "at random",
     "new": "facts new to the knowledge base",
+    "changed": "what a newer model says otherwise",
 }
 _AT_ONCE = 8_192  # sentences scored together
 _CLOSE = 0.5  # "no relation" is close where the best relation scores at least so much of what it does
@@ -112,7 +113,7 @@ class Queue:
     def next(self, standing: Standing, user: str, order: str) -> Item | None:
         """The first that the user has not judged; what a colleague has judged comes last."""
         later = None
-        for item in self._ordered(order, user):
+        for item in self._ordered(order, user, standing):
             if item.asked not in standing.mine:
                 if item.asked not in standing.others:
                     return item
@@ -123,7 +124,7 @@ class Queue:
         counts = dict.fromkeys((RIGHT, WRONG, UNKNOWN), 0)
         for verdict in standing.mine.values():
             counts[verdict.verdict] += 1
-        asked = self._asked(order)
+        asked = self._asked(order, standing)
         return Progress(
             judged=sum(it in asked for it in standing.mine),
             of=len(asked),
@@ -160,13 +161,22 @@ class Queue:
         item = self._by_key.get(before.key)
         return item is not None and before.model != self.digest and before.relation != item.relation
 
-    def _ordered(self, order: str, user: str) -> list[Item]:
+    def _ordered(self, order: str, user: str, standing: Standing) -> list[Item]:
         if order == "random":
             return self._random(user)
+        if order == "changed":
+            return sorted(self._said_otherwise(standing), key=lambda item: (-item.confidence, item.row))
         return self._orders[order]
 
-    def _asked(self, order: str) -> frozenset[tuple[str, str]]:
+    def _asked(self, order: str, standing: Standing) -> frozenset[tuple[str, str]]:
+        if order == "changed":
+            return frozenset(item.asked for item in self._said_otherwise(standing))
         return self._sets["random" if order == "confident" else order]
+
+    def _said_otherwise(self, standing: Standing) -> list[Item]:
+        """Those that the user judged when an older model said something else, judged anew since or not."""
+        before = {it.key for it in standing.mine.values() if self._has_changed(it)}
+        return [item for key in before if (item := self._by_key.get(key)) is not None]
 
     @cached_property
     def _orders(self) -> dict[str, list[Item]]:

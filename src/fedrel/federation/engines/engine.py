@@ -1,0 +1,33 @@
+"""What a run expects of whoever carries its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedrel.federation.codec import Field
+from fedrel.federation.protocol import Ask, Replies
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What one reply carried out of a platform."""
+
+    round: int
+    platform: str
+    task: str
+    fields: list[Field]
+
+
+class Engine(Protocol):
+    """An Exchange that counts what it carries, and says whom it asked in this round."""
+
+    bytes_up: int
+    bytes_down: int
+    active: set[str]
+
+    def __call__(self, ask: Ask) -> Replies: ...
+
+    def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
+        """Who is told of every reply: what it is made of, and that it is there."""

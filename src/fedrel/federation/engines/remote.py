@@ -1,0 +1,101 @@
+"""Platforms that are elsewhere: messages are encoded, somebody carries them, and replies are checked before use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fedrel.federation.codec import CodecError, Payload, Record, decode, encode, fields
+from fedrel.federation.engines.engine import Upload
+from fedrel.federation.protocol import Ask, Replies, number_in
+from fedrel.federation.replies import BadReplyError, check, forms, most_bytes
+from fedrel.learning.named import Named
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a platform's reply is not there."""
+
+    why: str
+
+
+class TooFewError(Exception):
+    """Fewer platforms answered than the experiment wants for a round."""
+
+
+Carrier = Callable[[str, int, Mapping[str, Payload]], Mapping[str, Payload | Failure]]
+
+
+@dataclass
+class Remote:
+    """An Exchange. `carry` brings a payload to each platform and comes back with what arrived until the deadline."""
+
+    algorithm: object
+    carry: Carrier
+    sizes: Mapping[str, int]  # that reply forms speak of
+    announced: Mapping[str, int] = field(default_factory=dict)  # sentences that each platform said it holds
+    minimum: int = 1
+    half: bool = False  # numbers travel in 16 bits
+    on_upload: Callable[[Upload], None] = lambda upload: None
+    on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
+    on_failure: Callable[[Ask, str, str], None] = lambda ask, platform, why: None
+    bytes_up: int = 0
+    bytes_down: int = 0
+    active: set[str] = field(default_factory=set)
+    _round: int = -1
+    _weights: Named = field(default_factory=Named)  # that this round's platforms were sent
+
+    def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
+        self.on_upload, self.on_answer = on_upload, on_answer
+
+    def __call__(self, ask: Ask) -> Replies:
+        if ask.round != self._round:
+            self.active, self._round = set(), ask.round
+        self.active |= ask.to.keys()
+        arrived = self.carry(ask.task, ask.round, self._encoded(ask))
+        replies: dict[str, Record] = {}
+        for platform in ask.to:
+            reply = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")))
+            if reply is not None:
+                replies[platform] = reply
+        if len(replies) < min(self.minimum, len(ask.to)):
+            raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
+        return replies
+
+    def _encoded(self, ask: Ask) -> dict[str, Payload]:
+        """Each message once, however many it goes to."""
+        known: dict[int, Payload] = {}
+        for message in ask.to.values():
+            if id(message) not in known:
+                known[id(message)] = encode(message, half=self.half)
+            weights = message.get("weights")
+            if isinstance(weights, Named):
+                self._weights = weights
+        encoded = {platform: known[id(message)] for platform, message in ask.to.items()}
+        self.bytes_down += sum(len(payload) for payload in encoded.values())
+        return encoded
+
+    def _accepted(self, ask: Ask, platform: str, arrived: Payload | Failure) -> Record | None:
+        if isinstance(arrived, Failure):
+            self.on_failure(ask, platform, arrived.why)
+            return None
+        self.bytes_up += len(arrived)
+        form = forms(self.algorithm)[ask.task]
+        try:
+            if len(arrived) > (most := most_bytes(form, weights=self._weights, sizes=self.sizes)):
+                raise BadReplyError(f"{len(arrived):,} bytes where at most {most:,} were expected")
+            reply = decode(arrived)
+            check(reply, form, weights=self._weights, sizes=self.sizes)
+            self._check_weight(platform, reply)
+        except (CodecError, BadReplyError) as error:
+            self.on_failure(ask, platform, f"refused: {error}")
+            return None
+        self.on_upload(Upload(ask.round, platform, ask.task, fields(arrived)))
+        self.on_answer(ask, platform)
+        return reply
+
+    def _check_weight(self, platform: str, reply: Record) -> None:
+        """A platform that claims more sentences than it has would decide the mean alone."""
+        held = self.announced.get(platform)
+        if held is not None and "sentences" in reply and number_in(reply, "sentences") > held:
+            raise BadReplyError(f"sentences is {number_in(reply, 'sentences'):g}, and the platform holds {held}")

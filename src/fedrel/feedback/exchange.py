@@ -1,0 +1,109 @@
+"""Verdicts as JSON lines, to carry from one store to another: a line for every verdict, none of any sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedrel.errors import UserError
+from fedrel.feedback.store import LONGEST_USER, TIME, VERDICTS, Given, Store, TakenBack, check_text
+from fedrel.files import stream_whole
+
+_KINDS = {  # of a field: its type, and what it is called
+    **dict.fromkeys(Given._fields, (str, "text")),
+    "confidence": (int | float, "share from 0 to 1"),
+    "latency_ms": (int | None, "number of milliseconds, nor null"),
+    "taken_back": (dict | None, "object, nor null"),
+}
+_ID = re.compile(r"[0-9A-Za-z_-]{1,100}")
+
+
+def export(store: Store, path: Path) -> int:
+    """Every verdict as a line, those that were taken back too; how many."""
+    verdicts = store.history()
+    with stream_whole(path) as file:
+        for it in verdicts:
+            back = it.taken_back and it.taken_back._asdict()
+            file.write(json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n")
+    return len(verdicts)
+
+
+def load(store: Store, path: Path) -> int:
+    """Adds the verdicts of an exported file that the store does not have, and takes back what the file takes back; how
+    many rows that added. All of the file or, where a line is wrong, nothing.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    # All lines are read first: others wait while the store is written to.
+    return store.merge(
+        [
+            (f"{path}:{number}", _given(line, f"{path}:{number}"))
+            for number, line in enumerate(content.split(b"\n"), 1)
+            if line.strip()
+        ]
+    )
+
+
+def _given(content: bytes, where: str) -> Given:
+    """A line that export could have written."""
+    try:
+        line = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise UserError(f"{where}: no line of JSON in UTF-8; export the verdicts again") from None
+    if not isinstance(line, dict):
+        raise UserError(f"{where}: a verdict is a JSON object, not {type(line).__name__}")
+    if missing := [name for name in _KINDS if name not in line]:
+        raise UserError(f'{where}: "{missing[0]}" is missing')
+    if more := [name for name in line if name not in _KINDS]:
+        raise UserError(f'{where}: "{more[0]}" is unknown; a verdict has {", ".join(_KINDS)}')
+    for name, (kind, called) in _KINDS.items():
+        if not isinstance(line[name], kind) or isinstance(line[name], bool):
+            raise UserError(f'{where}: "{name}" is {json.dumps(line[name])[:60]}, which is no {called}')
+    _check(line, where)
+    back = None if line["taken_back"] is None else _taken_back(line["taken_back"], line["id"], where)
+    return Given(**{**line, "confidence": float(line["confidence"]), "taken_back": back})
+
+
+def _check(line: Mapping[str, Any], where: str) -> None:
+    for name in ("key", "relation", "model"):
+        check_text(line[name], f"{where}: {name}")
+    check_text(line["user"], f"{where}: user", LONGEST_USER)
+    _check_id(line["id"], f"{where}: id")
+    for name in ("shown", "at"):
+        _check_time(line[name], f"{where}: {name}")
+    if line["verdict"] not in VERDICTS:
+        raise UserError(f'{where}: a verdict is "right", "wrong" or "unknown", not "{line["verdict"]}"')
+    if not 0 <= line["confidence"] <= 1:
+        raise UserError(f"{where}: confidence is a share from 0 to 1, not {line['confidence']}")
+    if line["latency_ms"] is not None and not 0 <= line["latency_ms"] < 2**53:
+        raise UserError(f"{where}: latency_ms cannot be {line['latency_ms']}")
+
+
+def _taken_back(back: Mapping[str, Any], given: str, where: str) -> TakenBack:
+    if set(back) != set(TakenBack._fields) or not all(isinstance(value, str) for value in back.values()):
+        raise UserError(f'{where}: "taken_back" has "id" and "at", both text')
+    _check_id(back["id"], f"{where}: taken_back.id")
+    _check_time(back["at"], f"{where}: taken_back.at")
+    if back["id"] == given:
+        raise UserError(f"{where}: a verdict does not take itself back")
+    return TakenBack(**back)
+
+
+def _check_id(text: str, what: str) -> None:
+    if not _ID.fullmatch(text):
+        raise UserError(f"{what}: letters, digits, - and _ only, at most 100")
+
+
+def _check_time(text: str, what: str) -> None:
+    try:
+        good = datetime.strptime(text, TIME).strftime(TIME) == text
+    except ValueError:
+        good = False
+    if not good:
+        raise UserError(f'{what}: "{text[:60]}" is no time such as 2026-01-31T09:30:00.000000Z')

@@ -1,0 +1,198 @@
+"""What a platform lets go: rules in a file of its own, which nobody else can change.
+
+An objection is a sentence for the coordinator, "platform a refuses: its policy …". It names the rule and the file, and
+tells neither what else the file says nor anything of the data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from fedrel import config
+from fedrel.config import Experiment, Extractor, number
+from fedrel.errors import UserError, suggest
+from fedrel.files import write_whole
+from fedrel.privacy.ledger import HEADER
+
+FILE = "policy.toml"
+TEMPLATE = """\
+# What may leave this platform. Only the people here can change this file; without rules, all may leave.
+# Read when a run begins. What is refused is in the ledger: fedrel ledger show.
+
+# [methods]
+# allow = ["feded"]              # these alone
+# forbid = ["scaffold"]          # all but these
+
+# [fields]
+# allow = ["log/p", "sentences", "words", "unknown_words"]  # these alone; the last three are told when a run begins
+# forbid = ["*/words"]           # no word-embedding rows; * and ? as in a shell, "weights" is all that begins with it
+
+# [size]
+# round = "5 MB"                 # at most, in one round
+# run = "1 GB"                   # at most, in one run
+
+# [settings]
+# embeddings = "frozen"          # refuse runs that train word embeddings
+# blinded = true                 # refuse runs in which facts have no blinded keys
+# min_sentences = 100            # refuse to take part with fewer sentences
+"""
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?) ?([KMGT]?B)", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Methods:
+    allow: tuple[str, ...] = ()  # none: all
+    forbid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Patterns. One that fits `weights` fits all of its tensors, one that fits `weights/words` also its changed rows
+    (`weights/words#rows` …): a rule must not fail for the form that a method gives its upload.
+    """
+
+    allow: tuple[str, ...] = ()  # none: all
+    forbid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Size:
+    round: str = ""  # none: no limit
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    embeddings: Literal["any", "frozen"] = "any"
+    blinded: bool = False
+    min_sentences: int = number(0, low=0)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    methods: Methods = field(default_factory=Methods)
+    fields: Fields = field(default_factory=Fields)
+    size: Size = field(default_factory=Size)
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True)
+class Policy(_Rules):
+    file: str = FILE  # its name; where it lies is nobody else's business
+
+    @classmethod
+    def read(cls, path: Path, *, methods: Iterable[str] = ()) -> Self:
+        """The rules in a file; without a file, none. `methods`: all that there are, so that a misspelt one is found."""
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            return cls()
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        return cls(**vars(_rules(path, methods)), file=path.name)
+
+    def objection_to_experiment(self, experiment: Experiment, *, blinded: bool = False) -> str | None:
+        """Why the platform takes no part in a run; none: it does. `blinded`: keys of facts are made with a secret that
+        the coordinator does not have.
+        """
+        method = str(experiment.method["name"])
+        if self.methods.allow and method not in self.methods.allow:
+            return self._says(f"allows only {', '.join(self.methods.allow)}", "methods.allow")
+        if method in self.methods.forbid:
+            return self._says(f"forbids {method}", "methods.forbid")
+        if self.settings.embeddings == "frozen" and not _words_stay(experiment.extractor):
+            return self._says("wants word embeddings to be frozen", "settings.embeddings")
+        if self.settings.blinded and not blinded:
+            return self._says("wants the keys of facts to be blinded", "settings.blinded")
+        return None
+
+    def objection_to_size(self, sentences: int) -> str | None:
+        """Why the platform does not answer for so few sentences."""
+        least = self.settings.min_sentences
+        if sentences < least:
+            return self._says(f"wants at least {least:,} sentences to take part with", "settings.min_sentences")
+        return None
+
+    def objection_to_reply(
+        self,
+        fields: Iterable[tuple[str, str, tuple[int, ...], int]],
+        *,
+        sent_this_round: int,
+        sent_this_run: int,
+    ) -> str | None:
+        """Why a reply stays, given what left before it."""
+        size = 0
+        for name, _, _, count in fields:
+            size += count
+            if name != HEADER and (objection := self._objection_to_field(name)):
+                return objection
+        for most, sent, rule in (
+            (self.size.round, sent_this_round, "round"),
+            (self.size.run, sent_this_run, "run"),
+        ):
+            if most and sent + size > _bytes(most):
+                return self._says(f"lets at most {most} go in a {rule}", f"size.{rule}")
+        return None
+
+    def _objection_to_field(self, name: str) -> str | None:
+        if _fits(name, self.fields.forbid):
+            return self._says(f"forbids the field {name}", "fields.forbid")
+        if self.fields.allow and not _fits(name, self.fields.allow):
+            return self._says(f"does not allow the field {name}", "fields.allow")
+        return None
+
+    def _says(self, what: str, rule: str) -> str:
+        return f"its policy {what} ({self.file}, {rule})"
+
+
+def install(path: Path) -> None:
+    """Puts a file that explains the rules, and has none, where there is no file."""
+    if not path.exists():
+        write_whole(path, TEMPLATE)
+
+
+def _bytes(size: str) -> int:
+    """5 MB → 5,000,000."""
+    found = _SIZE.fullmatch(size)
+    assert found is not None, "rules are checked when they are read"
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _words_stay(extractor: Extractor) -> bool:
+    if extractor.kind == "bert":
+        return extractor.encoder == "frozen" or extractor.lora > 0
+    return extractor.embeddings == "frozen"
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    spellings = {name, name.partition("#")[0], name.partition("/")[0]}
+    return any(fnmatchcase(spelling, pattern) for pattern in patterns for spelling in spellings)
+
+
+def _rules(path: Path, methods: Iterable[str]) -> _Rules:
+    table, text = config.read_table(path)
+    rules = config.section(_Rules, table, str(path), text=text)
+    given = ((part, key, value) for part, it in table.items() if isinstance(it, dict) for key, value in it.items())
+    for part, key, value in given:
+        if problem := _problem(part, value, sorted(methods)):
+            raise UserError(f"{path}{config.line_of(text, f'{part}.', key)}: {part}.{key} {problem}")
+    return rules
+
+
+def _problem(part: str, value: Any, methods: list[str]) -> str:
+    """What a rule says that cannot be meant, though its type is right."""
+    if part == "size":
+        return "" if _SIZE.fullmatch(value) else f'= "{value}" is no size such as "5 MB" (B, KB, MB, GB or TB)'
+    if part == "settings":
+        return ""
+    if not value or not all(name and name == name.strip() for name in value):
+        return "is empty, or has a name in it that is empty or has spaces around it; mend it or leave it out"
+    unknown = [name for name in value if part == "methods" and methods and name not in methods]
+    return f'names "{unknown[0]}", which is no method{suggest(unknown[0], methods)}' if unknown else ""

@@ -1,0 +1,132 @@
+"""A real federation on loopback: a coordinator and platforms as processes of their own, over mutual TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedrel.federation.engines.nvflare import provisioning
+from tests.processes import descendants
+
+FEDREL = str(Path(sys.executable).with_name("fedrel"))
+
+
+class Deployment:
+    """Every process is found by its parent's number, so that a test can kill the one it means."""
+
+    def __init__(self, folder: Path, world: Path, platforms: tuple[str, ...] = ("p0", "p1", "p2")) -> None:
+        self.folder, self.world, self.platforms = folder, world, platforms
+        self.runs = folder / "runs"
+        self.kits = folder / "kits"
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environments: dict[str, dict[str, str]] = {}  # of a party's processes, beside our own
+        provisioning.new(self.kits, host="localhost", port=free_port(), platforms=list(platforms))
+
+    def __enter__(self) -> Deployment:
+        for name in ("coordinator", *self.platforms):
+            self.start(name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes.values():
+            node.terminate()
+        for node in self.nodes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                node.wait(40)
+            for pid in [node.pid, *descendants(node.pid)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def start(self, name: str, *more: str) -> None:
+        coordinator = name == "coordinator"
+        command = [FEDREL, name if coordinator else "platform", "start", str(self.kits / name)]
+        command += ["--data", str(self.world / name), *(["--runs", str(self.runs)] if coordinator else []), *more]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.nodes[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **self.environments.get(name, {})},
+            )
+
+    def submit(self, *arguments: str, kit: str = "admin", check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`fedrel submit`; the experiment is the world's own."""
+        command = [FEDREL, "submit", str(self.kits / kit), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+        assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.story()}"
+        return done
+
+    def train(self, run: str, *settings: str) -> dict[str, Any]:
+        """Submits, waits for the end, and gives the result."""
+        given = [part for setting in settings for part in ("--set", setting)]
+        done = self.submit(str(self.world / "experiment.toml"), *given, "--name", run, "--follow", "--json")
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def status(self, run: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.runs / f"{run}.status.json").read_text())
+            return found
+        except (OSError, ValueError):
+            return {"state": "unknown", "round": -1, "doing": "", "platforms": {}}
+
+    def wait(self, run: str, wanted: Callable[[dict[str, Any]], bool], seconds: float = 120.0) -> dict[str, Any]:
+        """Until the run's status is as wanted."""
+        until = time.monotonic() + seconds
+        while not wanted(status := self.status(run)):
+            assert time.monotonic() < until, f"{status}\n{self.story()}"
+            time.sleep(0.05)
+        return status
+
+    def processes(self, name: str) -> dict[str, int]:
+        """Of a party: `node`, `nvflare` (its parent process), `job`, and on a platform `worker`."""
+        found = {"node": self.nodes[name].pid}
+        for pid in descendants(self.nodes[name].pid):
+            line = command_line(pid)
+            for kind, mark in (
+                ("worker", "fedrel.worker"),
+                ("job", "runner_process"),
+                ("job", "worker_process"),
+                ("nvflare", "server_train"),
+                ("nvflare", "client_train"),
+            ):
+                if mark in line:
+                    found[kind] = pid
+                    break
+        return found
+
+    def kill(self, name: str, kind: str, number: int = signal.SIGKILL) -> None:
+        os.kill(self.processes(name)[kind], number)
+
+    def story(self) -> str:
+        """What everybody said, for a test that failed."""
+        logs = [*self.folder.glob("*.log"), *self.kits.glob("*/node.log")]
+        return "\n".join(f"== {log.name} of {log.parent.name}\n{_end_of(log)}" for log in sorted(logs))
+
+
+def _end_of(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-25:])
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,114 @@
+"""A federation without a network: a coordinator and workers of separate folders, behind the frames of a real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from fedrel import config
+from fedrel.cli.app import app
+from fedrel.execution import Execution
+from fedrel.federation.codec import encode
+from fedrel.federation.engines.remote import Failure, Remote
+from fedrel.federation.frames import Frame
+from fedrel.parties import coordinate, federated
+from fedrel.worker import Worker
+
+PLATFORMS = ("p0", "p1", "p2")
+SMALL = [
+    "data.size=600",
+    "partition.platforms=3",
+    "partition.server=0.2",
+    "training.rounds=3",
+    "training.epochs=1",
+    "training.batch=16",
+    "extractor.filters=8",
+    "extractor.bias=false",
+    "extractor.vocabulary=public",
+    "engine.workers=1",
+    "engine.deadline=60",
+    "engine.device=cpu",
+]
+
+
+def write_world(folder: Path, *settings: str) -> Path:
+    """A folder of platforms, and an experiment to train on it."""
+    given = [part for setting in (*SMALL, *settings) for part in ("--set", setting)]
+    done = CliRunner().invoke(app, ["data", "partition", *given, "--out", str(folder)])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def read(world: Path, *settings: str) -> config.Experiment:
+    table, _ = config.read_table(world / "experiment.toml")
+    table = config.override(table, [f"data.path={world}", *settings])
+    return config.parse(federated(table))
+
+
+class Consortium:
+    """`carry` is where a test can lose, change or record messages."""
+
+    def __init__(self, world: Path, home: Path, experiment: config.Experiment, run: str = "run") -> None:
+        self.world, self.home, self.run = world, home, run
+        self.coordination = coordinate(experiment, world / "coordinator", PLATFORMS)
+        self.workers = {name: Worker() for name in PLATFORMS}
+        self.attempt = 1
+        self.failures: list[tuple[str, str]] = []
+        self.engine = Remote(
+            self.coordination.setup.algorithm,
+            self.carry,
+            sizes=self.coordination.sizes,
+            announced=self.coordination.setup.sites.sizes,
+            minimum=1,
+            half=experiment.engine.transport == "half",
+            on_failure=lambda ask, platform, why: self.failures.append((platform, why)),
+        )
+
+    def begin(self) -> None:
+        agreed = encode(self.coordination.agreement)
+        for name in PLATFORMS:
+            answer = self.ask(name, "begin", 0, agreed)
+            if isinstance(answer, Failure):
+                self.failures.append((name, answer.why))
+            else:
+                self.coordination.welcome(name, answer)
+
+    def execution(self, folder: Path, *, resume: bool = False) -> Execution:
+        return Execution(self.coordination.setup, folder, resume=resume, engine=self.engine)
+
+    def carry(self, task, round_, messages):
+        return {name: self.ask(name, task, round_, payload) for name, payload in messages.items()}
+
+    def ask(self, name, task, round_, payload):
+        kit = self.home / name
+        for folder in ("ledger", "memory", "local"):
+            (kit / folder).mkdir(parents=True, exist_ok=True)
+        key = kit / "local" / "blinding.key"
+        key.write_bytes(b"k" * 32)
+        header = {
+            "do": "begin" if task == "begin" else "task",
+            "run": self.run,
+            "task": task,
+            "round": round_,
+            "attempt": self.attempt,
+            "name": name,
+            "data": str(self.world / name),
+            "store": "",
+            "key": str(key),
+            "policy": str(kit / "local" / "policy.toml"),
+            "ledger": str(kit / "ledger" / "ledger.jsonl"),
+            "memory": str(kit / "memory"),
+        }
+        answer = self.workers[name](Frame(header, bytes(payload)))
+        if answer.header:
+            return Failure(str(answer.header))
+        return bytearray(answer.payload)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            if worker.ledger is not None:
+                worker.ledger.close()
+
+
+__all__ = ["PLATFORMS", "Consortium", "read", "write_world"]
