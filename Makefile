@@ -33,6 +33,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks.train
 	$(BIN)/python -m benchmarks.align
 	$(BIN)/python -m benchmarks.extract
+	$(BIN)/python -m benchmarks.exchange
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
