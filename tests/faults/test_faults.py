@@ -1,7 +1,7 @@
 """What can happen to a federation happens to real processes: every case ends by a deadline, and with a result that is
 the uninterrupted one, bit for bit, or differs by what a missing platform explains.
 
-`pytest -m slow tests/faults -s` prints the table of docs/federation.md.
+`pytest -m slow tests/faults -s` prints the table of docs/faults.md.
 """
 
 import os
