@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.parallel import cores
 from fedrel.partition import Division, divide, one_after_another
-from fedrel.privacy.blind import blind
+from fedrel.privacy.blind import blind, of_round
 from fedrel.seeds import derive, seeded
 
 __all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
@@ -54,6 +54,26 @@ class Setup:
     sampler: Sampler
     hub: Site
     at_home: tuple[str, ...] = ()  # of dev and test, what the platforms hold out and nobody else has
+
+    @classmethod
+    def of(cls, sites: Sites, algorithm: FedAvg, denoiser: str, weights: Named, at_home: Iterable[str]) -> Setup:
+        experiment, dataset, hub = sites.experiment, sites.dataset, sites.hub
+        if isinstance(algorithm, Feedback):
+            hub = replace(hub, validation=sites.pack(dataset.dev, *sentence_bags(dataset.dev)))
+        return cls(
+            experiment=experiment,
+            denoiser=denoiser,
+            algorithm=algorithm,
+            dataset=dataset,
+            encoding=sites.encoding,
+            evaluation=sites.evaluation,
+            model=sites.model,
+            weights=weights,
+            sites=sites,
+            sampler=Sampler(tuple(sites), experiment.training.fraction, experiment.seed),
+            hub=hub,
+            at_home=tuple(at_home),
+        )
 
     def shard_of(self, split: Split) -> Shard:
         """A split as it is judged."""
@@ -121,19 +141,10 @@ def _objection(experiment: Experiment) -> str | None:
 def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line: None) -> Setup:
     experiment = complete(experiment)
     algorithm, denoiser = choose_method(experiment.method)
-    device = choose_device(experiment.engine.device)
-    torch.set_num_threads(experiment.engine.threads or cores())
-    torch.set_float32_matmul_precision("high" if experiment.engine.precision == "tf32" else "highest")
+    set_arithmetic(experiment)
     dataset = datasets.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
-    evaluation = evaluation_of(experiment.training.metric, dataset)
-    if not dataset.has_pairs and experiment.extractor.kind in ("pcnn", "cnn"):
-        raise UserError(
-            f'extractor.kind = "{experiment.extractor.kind}" looks for a pair of entities, and these are plain texts; '
-            'set extractor.kind = "text", "bag" or "bert"'
-        )
-    if experiment.extractor.blind and not dataset.has_pairs:
-        raise UserError("extractor.blind replaces mentions of entities, and these are plain texts; leave it out")
+    require_pairs(experiment, dataset)
     for note in dataset.notes:
         say(note)
     if isinstance(algorithm, Centralised):
@@ -141,7 +152,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     else:
         division = divide(dataset, experiment.partition, experiment.seed)
     encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
-    model.to(device)
+    model.to(choose_device(experiment.engine.device))
     apart = experiment.partition.kind == "folder" and not isinstance(algorithm, Centralised)
     held_out = _held_out(dataset) if apart else {}
     if objection := objection_to_home(algorithm, held_out):
@@ -152,25 +163,29 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         encoding=encoding,
         model=model,
         experiment=experiment,
-        evaluation=evaluation,
+        evaluation=evaluation_of(experiment.training.metric, dataset),
         held_out=held_out,
     )
-    return Setup(
-        experiment=experiment,
-        denoiser=denoiser,
-        algorithm=algorithm,
-        dataset=dataset,
-        encoding=encoding,
-        evaluation=evaluation,
-        model=model,
-        weights=weights,
-        sites=sites,
-        sampler=Sampler(tuple(division.platforms), experiment.training.fraction, experiment.seed),
-        hub=replace(sites.hub, validation=sites.pack(dataset.dev, *sentence_bags(dataset.dev)))
-        if isinstance(algorithm, Feedback)
-        else sites.hub,
-        at_home=tuple(held_out),
-    )
+    return Setup.of(sites, algorithm, denoiser, weights, held_out)
+
+
+def set_arithmetic(experiment: Experiment) -> None:
+    """The last digits of a result depend on it."""
+    torch.set_num_threads(experiment.engine.threads or cores())
+    torch.set_float32_matmul_precision("high" if experiment.engine.precision == "tf32" else "highest")
+
+
+def require_pairs(experiment: Experiment, dataset: Dataset) -> None:
+    """Refuses plain texts where the settings are of sentences with a pair of entities."""
+    if dataset.has_pairs:
+        return
+    if experiment.extractor.kind in ("pcnn", "cnn"):
+        raise UserError(
+            f'extractor.kind = "{experiment.extractor.kind}" looks for a pair of entities, and these are plain texts; '
+            'set extractor.kind = "text", "bag" or "bert"'
+        )
+    if experiment.extractor.blind:
+        raise UserError("extractor.blind replaces mentions of entities, and these are plain texts; leave it out")
 
 
 def _held_out(dataset: Dataset) -> dict[str, dict[str, Ints]]:
@@ -294,8 +309,12 @@ class Sites(Mapping[str, Site]):
         evaluation: Evaluation,
         held_out: Mapping[str, Mapping[str, Ints]] = {},
         everyone: Sequence[str] = (),
+        secret: bytes = b"",
     ) -> None:
-        """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform."""
+        """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform. `secret`:
+        what facts are blinded with, anew in every round, so that nobody can follow one from round to round; of a
+        simulation, where nobody looks, the same in all.
+        """
         self.dataset = dataset
         self.rows = division.platforms
         self.sizes = {name: len(rows) for name, rows in self.rows.items()}
@@ -304,7 +323,8 @@ class Sites(Mapping[str, Site]):
         self.experiment = experiment
         self.evaluation = evaluation
         self.held_out = held_out
-        self.secret = secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
+        self.fresh = bool(secret)
+        self.secret = secret or secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._made: dict[str, Site] = {}
         self._judges = {}
@@ -336,24 +356,25 @@ class Sites(Mapping[str, Site]):
     def make(self, name: str, split: Split, rows: Ints) -> Site:
         shard = self.shard_of(split, rows)
 
-        @cache
-        def keys() -> Tensor:
+        @lru_cache(maxsize=1)
+        def blinded(secret: bytes) -> Tensor:
             firsts = shard.rows[shard.bag_starts[:-1]]
-            return blind((fact_name(self.dataset, split, int(row)) for row in firsts), self.secret)
+            return blind((fact_name(self.dataset, split, int(row)) for row in firsts), secret)
 
         training: Training = self.experiment.training
-        return Site(
+        site = Site(
             name,
             shard,
             self.model,
             training,
             self.experiment.seed,
             first_relation=int(self.dataset.has_na),
-            fact_keys=keys,
+            fact_keys=lambda: blinded(of_round(self.secret, site.round) if self.fresh else self.secret),
             common=self._common,
             judge=self._judges.get(name, nobody_judges),
             exams={split: self._exam(split, rows[name]) for split, rows in self.held_out.items()},
         )
+        return site
 
     def _exam(self, split: str, rows: Ints) -> HeldOutAtHome:
         held: Split = getattr(self.dataset, split)

@@ -81,6 +81,14 @@ def load_public(
     return _cached(key, make, f"reading {path}", say)
 
 
+def load_common(sentences: Stream, content: str, *, like: Dataset) -> Dataset:
+    """Sentences that the coordinator of a federation sent, `content` being all that they are made of."""
+    key = _key("common", json.dumps([like.relations, like.has_na, like.has_pairs]), content)
+    relations = [name for name in like.relations if name != NA]
+    make = partial(build, splits={"train": sentences}, relations=relations, na=like.has_na, has_pairs=like.has_pairs)
+    return _cached(key, partial(make, part=True), "reading the coordinator's sentences", lambda line: None)
+
+
 def _part_of(data: Data, relations: Sequence[str]) -> Data:
     if data.source not in LABELLED:
         raise UserError(f'data.source = "{data.source}" is no format of files{suggest(data.source, LABELLED)}')

@@ -8,17 +8,14 @@ writes that down as one record; every platform makes the same model from it.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedrel import config, datasets
 from fedrel.algorithms import Centralised, FedAvg, Feedback
@@ -31,26 +28,25 @@ from fedrel.assembly import (
     complete,
     make_model,
     objection_to_home,
+    require_pairs,
+    set_arithmetic,
 )
-from fedrel.bags import Dataset, build, fact_name, iterate, sentence_bags
+from fedrel.bags import Dataset, iterate
 from fedrel.config import Experiment
-from fedrel.corpus import NA, Instance, Mention
+from fedrel.corpus import Instance, Mention
 from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, unknown_share
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.evaluation.at_home import SIZES
-from fedrel.evaluation.task import Evaluation, evaluation_of
+from fedrel.evaluation.task import evaluation_of
 from fedrel.federation.codec import CodecError, Payload, Record, decode
 from fedrel.federation.protocol import Form, Site, named_in, number_in
 from fedrel.federation.replies import BadReplyError, check
-from fedrel.federation.sampling import Sampler
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-from fedrel.parallel import cores
 from fedrel.partition import Division
-from fedrel.privacy.blind import blind
 
 _JUDGED = ("dev", "test")
 _JOINING = Form({"sentences": "count", "words": "count", "unknown_words": "count"})
@@ -82,13 +78,7 @@ class Elsewhere(Sites):
     """Platforms whose data this process does not have; only the coordinator's own sentences are here."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        dataset: Dataset,
-        encoding: Encoding,
-        model: Model,
-        experiment: Experiment,
-        evaluation: Evaluation,
+        self, names: Sequence[str], dataset: Dataset, encoding: Encoding, model: Model, experiment: Experiment
     ) -> None:
         super().__init__(
             dataset=dataset,
@@ -96,7 +86,7 @@ class Elsewhere(Sites):
             encoding=encoding,
             model=model,
             experiment=experiment,
-            evaluation=evaluation,
+            evaluation=evaluation_of(experiment.training.metric, dataset),
             everyone=names,
         )
         self.names = tuple(names)
@@ -144,18 +134,20 @@ def coordinate(
     algorithm, denoiser = choose_method(experiment.method)
     if isinstance(algorithm, Centralised):
         raise UserError("centralised training needs all text in one place; use `fedrel run`")
-    _set_threads(experiment)
+    set_arithmetic(experiment)
     dataset = datasets.load_public(experiment.data, data, relations=experiment.data.relations, say=say)
     at_home = tuple(split for split in _JUDGED if not len(getattr(dataset, split)))
     if objection := objection_to_home(algorithm, at_home):
         raise UserError(objection)
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
+    require_pairs(experiment, dataset)
     own = np.arange(len(dataset.train))
 
     def words(with_vectors: Sequence[str] | None) -> Vocabulary:
         found = agreed(experiment.extractor, dataset, own, with_vectors)
-        assert found is not None  # `federated` refuses the other kind
+        if found is None:
+            raise UserError('extractor.vocabulary = "training" is made of everybody\'s text; set it to "public"')
         return found
 
     encoding, model, weights = make_model(
@@ -165,26 +157,10 @@ def coordinate(
     if at_home:
         agreement |= {"held_out": _text("\n".join(at_home))}
     model.to(choose_device(experiment.engine.device))
-    evaluation = evaluation_of(experiment.training.metric, dataset)
-    sites = Elsewhere(names, dataset, encoding, model, experiment, evaluation)
-    validation = sites.pack(dataset.dev, *sentence_bags(dataset.dev)) if isinstance(algorithm, Feedback) else None
+    sites = Elsewhere(names, dataset, encoding, model, experiment)
     if _shares_sentences(algorithm) and len(sites.hub.shard):
         agreement |= {"common": _described(dataset, sites.hub.shard)}
-    setup = Setup(
-        experiment=experiment,
-        denoiser=denoiser,
-        algorithm=algorithm,
-        dataset=dataset,
-        encoding=encoding,
-        evaluation=evaluation,
-        model=model,
-        weights=weights,
-        sites=sites,
-        sampler=Sampler(tuple(names), experiment.training.fraction, experiment.seed),
-        hub=replace(sites.hub, validation=validation),
-        at_home=at_home,
-    )
-    return Coordination(setup, agreement)
+    return Coordination(Setup.of(sites, algorithm, denoiser, weights, at_home), agreement)
 
 
 def _shares_sentences(algorithm: FedAvg) -> bool:
@@ -208,9 +184,8 @@ def _agree(experiment: Experiment, names: Sequence[str], encoding: Encoding, mod
 
 def _described(dataset: Dataset, shard: Shard) -> Named:
     """The coordinator's sentences in the order it reads them, without their labels."""
-    kept = list(iterate(dataset, dataset.train))
-    rows = [kept[row] for row in shard.rows.tolist()]
-    lines = [json.dumps([list(it.tokens), astuple(it.head), astuple(it.tail)], ensure_ascii=False) for it in rows]
+    sentences = iterate(dataset, dataset.train, shard.rows)
+    lines = [json.dumps([list(it.tokens), astuple(it.head), astuple(it.tail)], ensure_ascii=False) for it in sentences]
     return Named(**_text("\n".join(lines)), starts=torch.as_tensor(shard.bag_starts).clone())
 
 
@@ -238,7 +213,7 @@ def participate(agreement: Record, *, name: str, data: Path, store: str = "", se
     experiment = read_agreed(agreement)
     experiment = replace(experiment, feedback=replace(experiment.feedback, store=store))
     algorithm, denoiser = choose_method(experiment.method)
-    _set_threads(experiment)
+    set_arithmetic(experiment)
     held_out = tuple(_read(agreement, "held_out").split("\n")) if "held_out" in agreement else ()
     if others := [split for split in held_out if split not in _JUDGED]:
         raise UserError(f"the coordinator wants {others[0]!r} held out, which is neither dev nor test")
@@ -259,20 +234,10 @@ def participate(agreement: Record, *, name: str, data: Path, store: str = "", se
         evaluation=evaluation_of(experiment.training.metric, dataset),
         held_out={split: {name: np.arange(len(getattr(dataset, split)))} for split in held_out},
         everyone=names,
+        secret=secret,
     )
     site = sites[name]
     site.common = _common(agreement, dataset, encoding)
-
-    @cache
-    def facts() -> list[str]:
-        firsts = site.shard.rows[site.shard.bag_starts[:-1]]
-        return [fact_name(dataset, dataset.train, int(row)) for row in firsts]
-
-    def keys() -> Tensor:
-        """Fresh in every round, so that the coordinator cannot follow a fact from one to the next."""
-        return blind(facts(), hmac.digest(secret, f"round {site.round}".encode(), hashlib.sha256))
-
-    site.fact_keys = keys
     summary: Record = {"sentences": len(dataset.train), "words": 0.0, "unknown_words": 0.0}
     if isinstance(encoding, WordEncoding):
         unknown, running = unknown_share(dataset, dataset.train, encoding.vocabulary)
@@ -308,31 +273,17 @@ def _common(agreement: Record, dataset: Dataset, encoding: Encoding) -> Shard | 
     """The coordinator's sentences, as it reads them itself."""
     if "common" not in agreement:
         return None
-    text = _read(agreement, "common")
-    folder = datasets.cache_folder() / "data" / f"common-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    first = dataset.relations[0]
+    text, first = _read(agreement, "common"), dataset.relations[0]
 
     def sentences() -> Iterator[Instance]:
         for line in text.split("\n"):
             tokens, head, tail = json.loads(line)
             yield Instance(tokens, Mention(*head), Mention(*tail), first)
 
-    public = build(
-        folder,
-        {"train": sentences},
-        relations=[name for name in dataset.relations if name != NA],
-        na=dataset.has_na,
-        has_pairs=dataset.has_pairs,
-        part=True,
-    )
+    public = datasets.load_common(sentences, text, like=dataset)
     starts = named_in(agreement, "common")["starts"].numpy().astype(np.int64)
     shard = encoding.pack(public.train, np.arange(len(public.train)), starts, encoding.numbers(public.words))
     return replace(shard, labels=torch.zeros_like(shard.labels))
-
-
-def _set_threads(experiment: Experiment) -> None:
-    torch.set_num_threads(experiment.engine.threads or cores())
-    torch.set_float32_matmul_precision("high" if experiment.engine.precision == "tf32" else "highest")
 
 
 def _digest(tensors: Named) -> str:

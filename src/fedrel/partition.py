@@ -20,10 +20,10 @@ from fedrel.seeds import derive
 
 _DRAWS = 20  # of the Dirichlet proportions at most, in search of one that gives every platform its minimum
 # Of a platform, since files and certificates are named after it; a dot has a meaning of its own in a federation
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 _LONGEST_STEM = 44  # of a name; what tells two of them apart comes after it
 COORDINATOR = "coordinator"  # the folder of what the server holds, in a folder of platforms
-_TAKEN = {"server", COORDINATOR, "admin", "keeper", "ca"}  # no platform's name: others in a federation have them
+TAKEN = {"server", COORDINATOR, "admin", "keeper", "ca"}  # no platform's name: others in a federation have them
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ def require_names(names: Iterable[str], where: str) -> None:
     """Refuses names that would not be safe everywhere, or not distinct where upper and lower case are the same."""
     seen: dict[str, str] = {}
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise UserError(
                 f'{where}: "{name}" cannot be the name of a platform; use up to 48 letters, digits, "_" and "-", a '
                 "letter or digit first"
             )
-        if name.lower() in _TAKEN:
+        if name.lower() in TAKEN:
             raise UserError(
                 f'{where}: "{name}" cannot be the name of a platform, since another party has it; rename it'
             )
@@ -291,7 +291,7 @@ def _names_for(originals: dict[int, str]) -> dict[int, str]:
     `Zürich, ward 3` becomes Zurich-ward-3; another like it, Zurich-ward-3-2.
     """
     names: dict[int, str] = {}
-    used, tried = set(_TAKEN), Counter[str]()
+    used, tried = set(TAKEN), Counter[str]()
     for number, original in sorted(originals.items(), key=lambda item: item[1]):
         plain = "".join(c for c in unicodedata.normalize("NFKD", original) if not unicodedata.combining(c))
         stem = re.sub("[^A-Za-z0-9_-]+", "-", plain).strip("_-")[:_LONGEST_STEM].strip("_-") or "unnamed"

@@ -7,8 +7,6 @@ platform's policy and into its ledger first.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 import sys
 import traceback
@@ -25,6 +23,7 @@ from fedrel.federation.codec import CodecError, Record, decode, encode, fields
 from fedrel.federation.frames import Frame
 from fedrel.federation.protocol import Ask, answer, tasks
 from fedrel.parties import Participant, participate, read_agreed
+from fedrel.privacy.blind import of_run
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.policy import Policy
 
@@ -115,7 +114,7 @@ class Worker:
             name=header["name"],
             data=Path(header["data"]),
             store=header["store"],
-            secret=hmac.digest(Path(header["key"]).read_bytes(), header["run"].encode(), hashlib.sha256),
+            secret=of_run(Path(header["key"]).read_bytes(), header["run"]),
         )
         if objection := self.policy.objection_to_experiment(participant.experiment, blinded=True):
             raise RefusedError(objection)

@@ -56,11 +56,10 @@ from fedrel.federation.engines.nvflare.kits import (
     read_json,
 )
 from fedrel.files import folder_whole, write_whole
+from fedrel.partition import NAME, TAKEN
 from fedrel.privacy import policy
 
 COORDINATOR, KEEPER, CA = "coordinator", "keeper", "ca"
-_RESERVED = {COORDINATOR, KEEPER, CA, "server"}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*")
 _AUTHORITY_DAYS = 3653
 _TOLERANCE = timedelta(hours=1)  # a clock that is a little slow is no reason to be refused
@@ -391,12 +390,12 @@ def _check_address(host: str, port: int) -> None:
 
 
 def check_name(name: str, role: PartyRole, taken: dict[str, Entry]) -> None:
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise UserError(
             f'"{name}": a name has up to 48 letters, digits, _ and -, and begins with a letter or digit '
             "(NVFlare keeps the dot for itself)"
         )
-    if name.casefold() in _RESERVED or (role == "platform" and name.casefold() == "admin"):
+    if name.casefold() in TAKEN - ({"admin"} if role in ("admin", "viewer") else set()):
         raise UserError(f'"{name}": this name has a meaning of its own here; choose another')
     if name.casefold() in {other.casefold() for other in taken}:
         raise UserError(f'"{name}": somebody has this name already; names differ by more than case')
