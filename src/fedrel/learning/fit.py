@@ -15,6 +15,7 @@ from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
 from fedrel.learning.pull import Pull
+from fedrel.seeds import generator
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ def fit(
     steps = 0
     mean_loss = 0.0
     model.train()
-    order = model.draw_from(seed, training.dropout)
+    model.draw_from(seed, training.dropout)
+    order = generator(seed, torch.device("cpu"))  # of the sentences, wherever the model is
     optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, lr, pull)
     for _ in range(training.epochs):
         losses = []

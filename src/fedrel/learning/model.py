@@ -13,10 +13,10 @@ from fedrel.denoisers import Denoiser, best_of_group
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
+from fedrel.extractors.draws import Draws
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
 from fedrel.learning.pull import Pull
-from fedrel.seeds import generator
 
 WORDS = "words"  # the name of the word table among the weights
 
@@ -108,16 +108,12 @@ class Model(nn.Module):
         logits = self.classifier(self.encoder.drop(vectors))
         return loss(Output(vectors, logits, batch.labels, batch.sentences))
 
-    def draw_from(self, seed: int | None, dropout: float) -> torch.Generator | None:
-        """Sets what dropout draws from (None: nothing, a generator cannot be copied with the model); the generator to
-        shuffle with, which is the same one where both are on the CPU.
-        """
+    def draw_from(self, seed: int | None, dropout: float) -> None:
+        """Sets what dropout draws from; None: nothing is dropped."""
         self.encoder.dropout = dropout
-        self.encoder.draws = None if seed is None else generator(seed, self.device)
-        if seed is None or self.device.type == "cpu":
-            return self.encoder.draws
-        torch.cuda.manual_seed(seed)  # for dropout inside a transformer
-        return generator(seed, torch.device("cpu"))
+        self.encoder.draws = None if seed is None else Draws(seed)
+        if seed is not None and self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)  # for dropout inside a transformer
 
     @torch.no_grad()
     def vectors(self, shard: Shard) -> Tensor:
