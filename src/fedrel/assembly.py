@@ -25,6 +25,7 @@ from fedrel.errors import UserError, suggest
 from fedrel.evaluation.at_home import HeldOutAtHome
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
+from fedrel.extractors.convolution import Convolution
 from fedrel.federation.protocol import Site, nobody_judges
 from fedrel.federation.sampling import Sampler
 from fedrel.feedback.judges import judges_of
@@ -34,6 +35,8 @@ from fedrel.parallel import cores
 from fedrel.partition import Division, divide, one_after_another
 from fedrel.privacy.blind import blind, of_round
 from fedrel.seeds import derive, seeded
+
+_AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
 
 __all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
 
@@ -293,6 +296,14 @@ def workers_of(experiment: Experiment) -> int:
     if choose_device(experiment.engine.device).type != "cpu":
         return 1
     return experiment.engine.workers or cores()
+
+
+def cohort_of(setup: Setup) -> int:
+    """How many platforms train as one program at most; 0: each by itself. A transformer fills a GPU alone."""
+    wanted = setup.experiment.engine.cohort
+    able = isinstance(setup.model.encoder, Convolution)
+    on = wanted == "on" or (wanted == "auto" and setup.model.device.type == "cuda")
+    return _AT_ONCE if able and on else 0
 
 
 class Sites(Mapping[str, Site]):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedrel import config
-from fedrel.assembly import Setup, workers_of
+from fedrel.assembly import Setup, cohort_of, workers_of
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
 from fedrel.evaluation.selection import selection_quality
@@ -79,6 +79,7 @@ class Execution:
         *,
         resume: bool = False,
         tick: Callable[[str], None] = lambda what: None,
+        say: Callable[[str], None] = lambda line: None,
         engine: Engine | None = None,
     ) -> None:
         self.setup = setup
@@ -94,7 +95,13 @@ class Execution:
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
         self._engine = engine or Simulator(
-            setup.algorithm, setup.sites, workers=workers_of(setup.experiment), direct=self._direct, half=half
+            setup.algorithm,
+            setup.sites,
+            workers=workers_of(setup.experiment),
+            cohort=cohort_of(setup),
+            say=say,
+            direct=self._direct,
+            half=half,
         )
         self._engine.listen(self._note_upload, lambda ask, platform: tick(f"{ask.task} {platform}"))
         if resume:

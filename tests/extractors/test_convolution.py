@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from benchmarks.plain import pad
-from fedrel.extractors.convolution import _piece_max, _windows
+from fedrel.extractors.convolution import windows
+from fedrel.extractors.pooling import piece_max
 from tests.helpers import random_split, shard_of, small_model
 from tests.learning.test_fit import plain_copy
 
@@ -59,7 +60,7 @@ def test_cnn_takes_one_maximum_over_the_sentence():
 
 def test_windows_stand_beside_each_row():
     rows = torch.arange(1.0, 4.0)[:, None].requires_grad_()
-    seen = _windows(rows, 3)
+    seen = windows(rows, 3)
     assert seen.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0]]
     seen.sum().backward()
     assert rows.grad is not None
@@ -68,15 +69,15 @@ def test_windows_stand_beside_each_row():
 
 def test_piece_maximum_by_hand():
     rows = torch.tensor([[1.0, 5.0], [3.0, 2.0], [-4.0, -1.0]], requires_grad=True)
-    best = _piece_max(rows, torch.tensor([0, 0, 2]), 3)
+    best = piece_max(rows, torch.tensor([2, 2, 3]), torch.tensor([2, 0, 1]))
     assert best.tolist() == [[3, 5], [0, 0], [-4, -1]]  # the empty piece gives 0
     best.backward(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
     assert rows.grad is not None
     assert rows.grad.tolist() == [[0, 2], [1, 0], [5, 6]]
 
 
-def test_rows_that_tie_share_the_gradient():
+def test_of_rows_that_tie_the_first_takes_the_gradient():
     rows = torch.tensor([[2.0], [2.0], [1.0]], requires_grad=True)
-    _piece_max(rows, torch.tensor([0, 0, 0]), 1).sum().backward()
+    piece_max(rows, torch.tensor([3]), torch.tensor([3])).sum().backward()
     assert rows.grad is not None
-    assert rows.grad.squeeze().tolist() == [0.5, 0.5, 0]
+    assert rows.grad.squeeze().tolist() == [1, 0, 0]

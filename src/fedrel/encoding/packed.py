@@ -6,7 +6,7 @@ side, so that it never sees the next sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,37 @@ class PackedShard(Shard):
     head_distance: Tensor  # (T,) int16
     tail_distance: Tensor  # (T,) int16
     piece_lengths: Tensor  # (S, 4) int64
+    copies: dict[torch.device, PackedShard] = field(default_factory=dict, repr=False)  # on other devices, once made
+
+    def at(self, device: torch.device) -> PackedShard:
+        """A copy that stays on this device: what is trained on or scored every round is brought there once."""
+        if self.labels.device == device:
+            return self
+        if device not in self.copies:
+            columns: dict[str, Any] = {
+                name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+            }
+            self.copies[device] = replace(self, **columns, copies={})
+        return self.copies[device]
+
+    def bags_between(self, first: int, last: int) -> Batch:
+        if self.labels.device.type == "cpu":
+            return super().bags_between(first, last)
+        bag_starts = self.bag_starts[first : last + 1]
+        begin, end = int(bag_starts[0]), int(bag_starts[-1])
+        tokens = slice(int(self.starts[begin]), int(self.starts[end]))
+        return PackedBatch(
+            sentences=torch.arange(begin, end, device=self.labels.device),
+            bag=torch.repeat_interleave(bag_starts.diff(), output_size=end - begin),
+            labels=self.labels[bag_starts[:-1]],
+            tokens=self.tokens[tokens].long(),
+            head_distance=self.head_distance[tokens].long(),
+            tail_distance=self.tail_distance[tokens].long(),
+            piece_lengths=self.piece_lengths[begin:end],
+        )
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PackedBatch:
-        if AVAILABLE:
+        if AVAILABLE and chosen.device.type == "cpu":
             columns = (self.tokens, self.head_distance, self.tail_distance, self.starts, self.piece_lengths, chosen)
             words, heads, tails, pieces = (
                 torch.from_numpy(part) for part in _gather(*(column.numpy() for column in columns))

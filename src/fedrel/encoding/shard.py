@@ -11,7 +11,9 @@ from torch import Tensor
 
 from fedrel.bags import Ints
 
-CHUNK_TOKENS = 16_384  # of a forward pass without gradients: large enough to be fast, small enough for the cache
+_CPU = torch.device("cpu")
+# Of a forward pass without gradients: large enough to be fast, small enough for the cache, or for a GPU's memory
+CHUNK_TOKENS = {"cpu": 16_384, "cuda": 524_288}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +46,17 @@ class Shard:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def at(self, device: torch.device) -> Self:
+        """The same sentences, where batches of them are made for this device."""
+        return self
+
     @property
     def bags(self) -> int:
         return len(self.bag_starts) - 1
 
     def sentences(self, chosen: Tensor) -> Batch:
         """These sentences, each a unit of its own with its own label."""
-        return self._batch(chosen, torch.arange(len(chosen)), self.labels[chosen])
+        return self._batch(chosen, torch.arange(len(chosen), device=chosen.device), self.labels[chosen])
 
     def bags_of(self, chosen: Tensor) -> Batch:
         """All sentences of these bags; the label of a bag is that of its first sentence."""
@@ -64,12 +70,17 @@ class Shard:
         """(S,) the bag of every sentence."""
         return torch.repeat_interleave(self.bag_starts[1:] - self.bag_starts[:-1])
 
-    def chunks(self) -> Iterator[tuple[int, int]]:
+    def bags_between(self, first: int, last: int) -> Batch:
+        """Those bags, whose sentences lie side by side."""
+        return self.bags_of(torch.arange(first, last))
+
+    def chunks(self, device: torch.device = _CPU) -> Iterator[tuple[int, int]]:
         """Ranges of whole bags of about CHUNK_TOKENS tokens each, in order."""
+        tokens = CHUNK_TOKENS[device.type]
         ends = self.starts[self.bag_starts]  # (b+1,) where each bag's tokens begin
         first = 0
         while first < self.bags:
-            limit = torch.tensor(int(ends[first]) + CHUNK_TOKENS)
+            limit = torch.tensor(int(ends[first]) + tokens)
             last = max(first + 1, int(torch.searchsorted(ends, limit, right=True)) - 1)
             yield first, last
             first = last
@@ -95,4 +106,4 @@ class Shard:
 def ragged(starts: Tensor, lengths: Tensor) -> Tensor:
     """starts[0] … starts[0]+lengths[0]-1, starts[1] …, end to end."""
     shift = starts - (torch.cumsum(lengths, 0) - lengths)
-    return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()))
+    return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()), device=starts.device)

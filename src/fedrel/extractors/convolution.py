@@ -11,6 +11,7 @@ from fedrel.encoding.packed import PackedBatch
 from fedrel.encoding.shard import Batch
 from fedrel.extractors import kernels
 from fedrel.extractors.encoder import Encoder
+from fedrel.extractors.pooling import piece_max
 from fedrel.extractors.words import WordTable
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
@@ -74,10 +75,9 @@ class Convolution(Encoder):
         head = F.embedding(batch.head_distance, self.head_position, padding_idx=0)
         tail = F.embedding(batch.tail_distance, self.tail_position, padding_idx=0)
         rows = torch.cat([self.words(batch.tokens), head, tail], dim=1)  # (T, D)
-        features = self.convolution(_windows(rows, self.window))  # (T, filters)
-        piece = torch.repeat_interleave(lengths.reshape(-1), output_size=len(rows))  # (T,)
-        pooled = _piece_max(features, piece, lengths.numel())  # (S·(pieces+1), filters)
-        return pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
+        features = self.convolution(windows(rows, self.window))  # (T, filters)
+        ends = lengths.reshape(-1).cumsum(0).view_as(lengths)[:, : self.pieces].reshape(-1)
+        return piece_max(features, ends, lengths[:, : self.pieces].reshape(-1))
 
     def piece_lengths(self, batch: PackedBatch) -> Tensor:
         raise AssertionError("every convolution has its own")
@@ -104,31 +104,4 @@ class _Windows(torch.autograd.Function):
         return padded[window // 2 : window // 2 + count], None
 
 
-class _PieceMax(torch.autograd.Function):
-    """(T, H) and the piece of every row → (pieces, H) maxima; an empty piece gives 0.
-
-    Written out because the general scatter's backward costs thirty times its forward: here the gradient
-    goes to the row that holds the maximum, shared evenly where several do.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, piece: Tensor, pieces: int) -> Tensor:
-        index = piece[:, None].expand_as(rows)
-        maxima = rows.new_full((pieces, rows.shape[1]), -torch.inf).scatter_reduce_(0, index, rows, "amax")
-        ctx.save_for_backward(rows, piece, maxima)
-        return maxima.masked_fill(maxima == -torch.inf, 0)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        rows, piece, maxima = ctx.saved_tensors
-        # 1 where a row holds its piece's maximum; comparing straight into floats spares a slow masked fill
-        holds = torch.ge(rows, maxima.index_select(0, piece), out=torch.empty_like(rows))  # (T, H)
-        filled = int((maxima[:, 0] > -torch.inf).sum()) * rows.shape[1]
-        if float(holds.sum()) > filled:  # ties
-            index = piece[:, None].expand_as(rows)
-            grad = grad / torch.zeros_like(maxima).scatter_add_(0, index, holds).clamp_(min=1)
-        return holds.mul_(grad.index_select(0, piece)), None, None
-
-
-_windows: Callable[[Tensor, int], Tensor] = _Windows.apply
-_piece_max: Callable[[Tensor, Tensor, int], Tensor] = _PieceMax.apply
+windows: Callable[[Tensor, int], Tensor] = _Windows.apply

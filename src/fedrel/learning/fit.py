@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +27,37 @@ class Fitted:
     sentences: Tensor  # those that training looked at
 
 
+@dataclass(frozen=True)
+class Work:
+    """What there is to train."""
+
+    model: Model  # as loaded
+    shard: Shard
+    training: Training
+    lr: float
+    seed: int
+    sentences: Tensor  # to look at
+    plain: bool  # sentence by sentence; otherwise bag by bag
+    loss: Loss | None
+    pull: Pull | None
+
+    def orders(self) -> Iterator[Tensor]:
+        """Of every epoch, what training reads in its order: places of sentences, or of bags."""
+        units = self.sentences if self.plain else torch.arange(self.shard.bags)
+        order = generator(self.seed, torch.device("cpu"))  # the same wherever the model is
+        for _ in range(self.training.epochs):
+            yield units[torch.randperm(len(units), generator=order)]
+
+    def epochs(self) -> Iterator[tuple[Tensor, ...]]:
+        for order in self.orders():
+            yield torch.split(order, self.training.batch)
+
+
+Meeting = Callable[[Work], Fitted]
+meeting: ContextVar[Meeting | None] = ContextVar("meeting", default=None)
+"""Where several platforms' work meets, if somebody wants to do it as one (see learning/cohort.py)."""
+
+
 def fit(
     model: Model,
     shard: Shard,
@@ -43,17 +76,21 @@ def fit(
     plain = sentences is not None or loss is not None or not model.denoiser.by_bag
     if sentences is None:
         sentences = torch.arange(len(shard))
-    units = sentences if plain else torch.arange(shard.bags)
+    work = Work(model, shard, training, lr, seed, sentences, plain, loss, pull)
+    return (meeting.get() or fit_alone)(work)
+
+
+def fit_alone(work: Work) -> Fitted:
+    model, training = work.model, work.training
     steps = 0
     mean_loss = 0.0
     model.train()
-    model.draw_from(seed, training.dropout)
-    order = generator(seed, torch.device("cpu"))  # of the sentences, wherever the model is
-    optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, lr, pull)
-    for _ in range(training.epochs):
+    model.draw_from(work.seed, training.dropout)
+    optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, work.lr, work.pull)
+    for batches in work.epochs():
         losses = []
-        for chosen in torch.split(units[torch.randperm(len(units), generator=order)], training.batch):
-            losses.append(_backward(model, shard, chosen, training.micro_batch, loss, plain=plain))
+        for chosen in batches:
+            losses.append(_backward(work, chosen))
             optimizer.step()
         steps += len(losses)
         mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
@@ -62,14 +99,14 @@ def fit(
     model.draw_from(None, 0.0)
     if not model.is_finite():
         raise DivergedError("the weights are not numbers any more; lower training.lr")
-    return Fitted(steps=steps, loss=mean_loss, sentences=sentences)
+    return Fitted(steps=steps, loss=mean_loss, sentences=work.sentences)
 
 
-def _backward(model: Model, shard: Shard, units: Tensor, at_once: int, loss: Loss | None, *, plain: bool) -> Tensor:
+def _backward(work: Work, units: Tensor) -> Tensor:
     """Gradients of the mean loss over these units, added up over as many at a time as memory has room for."""
     parts = []
-    for some in torch.split(units, at_once or len(units)):
-        value = model.loss(_batch(model, shard, some, plain=plain).to(model.device), loss)
+    for some in torch.split(units, work.training.micro_batch or len(units)):
+        value = work.model.loss(_batch(work, some).to(work.model.device), work.loss)
         if len(some) < len(units):
             value = value * (len(some) / len(units))
         value.backward()  # type: ignore[no-untyped-call]
@@ -77,9 +114,9 @@ def _backward(model: Model, shard: Shard, units: Tensor, at_once: int, loss: Los
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum()
 
 
-def _batch(model: Model, shard: Shard, units: Tensor, *, plain: bool) -> Batch:
-    if plain:
-        return shard.sentences(units)
-    if model.denoiser.chooses:
-        return shard.sentences(model.choose_in(shard, units))
-    return shard.bags_of(units)
+def _batch(work: Work, units: Tensor) -> Batch:
+    if work.plain:
+        return work.shard.sentences(units)
+    if work.model.denoiser.chooses:
+        return work.shard.sentences(work.model.choose_in(work.shard, units))
+    return work.shard.bags_of(units)

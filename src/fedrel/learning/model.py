@@ -182,5 +182,6 @@ class Model(nn.Module):
         return self.encoder.encode(batch) if batch.vectors is None else batch.vectors
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
-        for first, last in shard.chunks():
-            yield shard.bags_of(torch.arange(first, last)).to(self.device)
+        here = shard.at(self.device)
+        for first, last in shard.chunks(self.device):
+            yield here.bags_between(first, last).to(self.device)

@@ -24,7 +24,7 @@ class SGD:
     def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
         self.lr, self.weight_decay = lr, training.weight_decay
         self.named, self.words = model.trained_parameters(), model.encoder.words
-        self.pulls = _Pulls(model, pull) if pull else None
+        self.pulls = Pulls(model, pull) if pull else None
 
     @torch.no_grad()
     def step(self) -> None:
@@ -51,7 +51,7 @@ class AdamW:
 
     def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
         self.decay = 1.0 - lr * training.weight_decay
-        self.pulls = _Pulls(model, pull) if pull else None
+        self.pulls = Pulls(model, pull) if pull else None
         self.words = model.encoder.words if model.encoder.words.trainable else None
         self.named = model.trained_parameters()
         parameters: list[Tensor] = [weight for _, weight in self.named]
@@ -75,7 +75,7 @@ class AdamW:
             self.words.elsewhere = self.words.elsewhere[0] * self.decay, 0.0
 
 
-class _Pulls:
+class Pulls:
     """A pull, ready for the weights that the model was loaded with."""
 
     def __init__(self, model: Model, pull: Pull) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from fedrel.errors import DivergedError
 from fedrel.federation.codec import Field, Record, decode, encode, fields, measure
 from fedrel.federation.engines.engine import Upload
+from fedrel.federation.engines.meeting import meet
 from fedrel.federation.protocol import Ask, Replies, Site, answer
+from fedrel.learning.cohort import Cohort, train_together
+from fedrel.learning.fit import Fitted, Work
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 
@@ -26,7 +30,8 @@ class Simulator:
     are handed over as they are and only measured: for large models on a GPU, where encoding takes longer than training.
 
     With several `workers`, as many platforms work side by side, each in a thread with a model of its own (the heavy
-    loops let other threads run); the replies, and so the result, are the same to the last bit.
+    loops let other threads run); the replies, and so the result, are the same to the last bit. As a `cohort`, up to so
+    many train as one program (see learning/cohort.py): the same but for the last digits.
     """
 
     algorithm: object
@@ -34,6 +39,8 @@ class Simulator:
     on_upload: Callable[[Upload], None] = lambda upload: None
     on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
     workers: int = 1
+    cohort: int = 0
+    say: Callable[[str], None] = lambda line: None
     direct: bool = False
     half: bool = False  # numbers travel in 16 bits
     bytes_up: int = 0
@@ -43,6 +50,8 @@ class Simulator:
     _encoded: dict[int, tuple[Record, int, Record]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _thread: threading.local = field(default_factory=threading.local)
+    _trained_as_one: Cohort | None = None
+    _twins: list[Model] = field(default_factory=list)
 
     def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
         self.on_upload, self.on_answer = on_upload, on_answer
@@ -64,6 +73,9 @@ class Simulator:
     def _answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
         """Every platform's reply, in the order of the request."""
         received = {name: self._deliver(message) for name, message in ask.to.items()}
+        if self.cohort:
+            yield from self._together(ask, received)
+            return
         if min(self.workers, len(received)) < 2:
             for name, message in received.items():
                 yield name, self._work(ask, name, message, self.sites[name].model)
@@ -71,6 +83,36 @@ class Simulator:
         self._pool = self._pool or threads(self.workers)
         answers = self._pool.map(lambda name: self._work_beside(ask, name, received[name]), received)
         yield from zip(received, answers, strict=True)
+
+    def _together(self, ask: Ask, received: Mapping[str, Record]) -> Iterator[tuple[str, Answer]]:
+        names = list(received)
+        while names:
+            some, names = names[: self.cohort], names[self.cohort :]
+            model = self.sites[some[0]].model
+            self._twins += [model.twin() for _ in range(len(some) - len(self._twins))]
+            tasks = [
+                partial(self._work, ask, name, received[name], twin)
+                for name, twin in zip(some, self._twins, strict=False)
+            ]
+            yield from zip(some, meet(tasks, self._train), strict=True)
+
+    def _train(self, works: Sequence[Work]) -> list[Fitted | DivergedError]:
+        """As one, or in parts if there is no room for all."""
+        device = works[0].model.device
+        found: list[Fitted | DivergedError] = []
+        while len(found) < len(works):
+            some = works[len(found) : len(found) + self.cohort]
+            if self._trained_as_one is None or self._trained_as_one.room_for < len(some):
+                self._trained_as_one = Cohort(max(len(some), min(self.cohort, len(works))), device)
+            try:
+                found += train_together(some, self._trained_as_one)
+            except torch.OutOfMemoryError:
+                if len(some) == 1:
+                    raise
+                self._trained_as_one, self.cohort = None, len(some) // 2
+                torch.cuda.empty_cache()
+                self.say(f"{len(some)} platforms at once are too many for the GPU's memory; from now on {self.cohort}")
+        return found
 
     def _work_beside(self, ask: Ask, name: str, message: Record) -> Answer:
         site = self.sites[name]
