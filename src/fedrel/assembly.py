@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedrel import config, datasets
 from fedrel.algorithms import METHODS, Centralised, FedAvg, Feedback
-from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name, sentence_bags
+from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_names, sentence_bags
 from fedrel.config import Experiment, Extractor, Training
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding, vectors
@@ -173,9 +173,13 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
 
 
 def set_arithmetic(experiment: Experiment) -> None:
-    """The last digits of a result depend on it."""
+    """The last digits of a result depend on it. On a GPU products round their factors to 10 bits (TF32) unless asked
+    not to.
+    """
     torch.set_num_threads(experiment.engine.threads or cores())
-    torch.set_float32_matmul_precision("high" if experiment.engine.precision == "tf32" else "highest")
+    on_gpu = choose_device(experiment.engine.device).type == "cuda"
+    rounded = experiment.engine.precision == "tf32" or (experiment.engine.precision == "auto" and on_gpu)
+    torch.set_float32_matmul_precision("high" if rounded else "highest")
 
 
 def require_pairs(experiment: Experiment, dataset: Dataset) -> None:
@@ -370,7 +374,7 @@ class Sites(Mapping[str, Site]):
         @lru_cache(maxsize=1)
         def blinded(secret: bytes) -> Tensor:
             firsts = shard.rows[shard.bag_starts[:-1]]
-            return blind((fact_name(self.dataset, split, int(row)) for row in firsts), secret)
+            return blind(fact_names(self.dataset, split, firsts), secret)
 
         training: Training = self.experiment.training
         site = Site(

@@ -317,10 +317,22 @@ def _group(rows: Ints, keys: Ints) -> tuple[Ints, Ints]:
 
 
 def fact_name(dataset: Dataset, split: Split, row: int) -> str:
-    """The one place where a fact's key is made: the same on every platform that holds the fact."""
-    head, tail = split.pair_entities[split.pairs[row]]
-    parts = (dataset.entities[head], dataset.relations[split.labels[row]], dataset.entities[tail])
-    return "\t".join(part.replace("\\", r"\\").replace("\t", r"\t") for part in parts)  # no two facts share a key
+    return fact_names(dataset, split, np.array([row]))[0]
+
+
+def fact_names(dataset: Dataset, split: Split, rows: Ints) -> list[str]:
+    """The one place where facts' keys are made: the same on every platform that holds the fact."""
+    entities, relations = dataset.entities, [_escaped(name) for name in dataset.relations]
+    pairs = split.pair_entities[split.pairs[rows]].tolist()
+    return [
+        f"{_escaped(entities[head])}\t{relations[label]}\t{_escaped(entities[tail])}"
+        for (head, tail), label in zip(pairs, split.labels[rows].tolist(), strict=True)
+    ]
+
+
+def _escaped(part: str) -> str:
+    """So that no two facts share a key."""
+    return part.replace("\\", r"\\").replace("\t", r"\t") if "\\" in part or "\t" in part else part
 
 
 def iterate(dataset: Dataset, split: Split, rows: Ints | None = None) -> Iterator[Instance]:

@@ -108,7 +108,7 @@ class Engine:
     cohort: Literal["auto", "on", "off"] = "auto"
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
     threads: int = number(1, low=0, high=1_024)
-    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"  # of a transformer; auto: bfloat16 on a GPU
+    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"  # auto: on a GPU tf32, bfloat16 in a transformer
     save_every: int = number(1, low=1, high=1_000_000)  # rounds between checkpoints
     # how weights travel: half rounds them to 16 bits, which is half the bytes and not quite the same result
     transport: Literal["exact", "half"] = "exact"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -44,6 +45,20 @@ def best_of_group(score: Tensor, group: Tensor) -> Tensor:
     first = torch.ones_like(group, dtype=torch.bool)
     first[1:] = in_order[1:] != in_order[:-1]
     return order[first]
+
+
+def best_of_runs(score: Tensor, starts: Tensor) -> Tensor:
+    """The same on the CPU where a group is a run of neighbours, the k-th from starts[k] to before starts[k+1]: without
+    sorting.
+    """
+    values, begins = score.numpy(), starts.numpy()
+    if len(begins) < 2:
+        return torch.zeros(0, dtype=torch.int64)
+    sizes = np.diff(begins)
+    highest = np.repeat(np.maximum.reduceat(values, begins[:-1]), sizes)
+    holders = np.flatnonzero((values == highest) | np.isnan(values))
+    run = np.repeat(np.arange(len(sizes)), sizes)[holders]
+    return torch.from_numpy(holders[np.r_[True, run[1:] != run[:-1]]])
 
 
 def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:

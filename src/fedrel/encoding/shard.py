@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
@@ -42,9 +42,15 @@ class Shard:
     tokens: Tensor  # (T,) int32, numbers of that vocabulary, sentences end to end
     starts: Tensor  # (S+1,) int64 where each sentence's tokens begin
     bag_starts: Tensor  # (b+1,) int64
+    _vocabularies: dict[torch.device, Tensor] = field(default_factory=dict, repr=False)  # by where it is wanted
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def vocabulary_at(self, device: torch.device) -> Tensor:
+        if device not in self._vocabularies:
+            self._vocabularies[device] = torch.from_numpy(self.vocabulary).to(device)
+        return self._vocabularies[device]
 
     def at(self, device: torch.device) -> Self:
         """The same sentences, where batches of them are made for this device."""
@@ -87,8 +93,12 @@ class Shard:
 
     def words_of(self, chosen: Tensor) -> Tensor:
         """The shard's word numbers that occur in these sentences, ascending, without padding."""
-        used = torch.zeros(len(self.vocabulary), dtype=torch.bool)
-        used[self.tokens[self._token_rows(chosen)].long()] = True
+        device = self.labels.device
+        wanted = torch.zeros(len(self), dtype=torch.bool, device=device)
+        wanted[chosen.to(device)] = True
+        looked_at = torch.repeat_interleave(wanted, self.starts.diff(), output_size=len(self.tokens))
+        used = torch.zeros(len(self.vocabulary), dtype=torch.bool, device=device)
+        used[self.tokens[looked_at]] = True
         used[0] = False
         return used.nonzero().squeeze(1)
 

@@ -9,6 +9,7 @@ number of platforms and of tokens that occurs often, and then only replayed: ins
 from __future__ import annotations
 
 import copy
+import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,6 @@ class Cohort:
         self.rooms = Rooms(device)
         self.device = device
         self._graphs: dict[tuple[object, ...], torch.cuda.CUDAGraph] = {}
-        self._graph_pool: object = None
         self._moves = 0
 
     def train(self, works: Sequence[Work]) -> list[Fitted | DivergedError]:
@@ -146,15 +146,19 @@ class Cohort:
 
     def _record(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        self._graph_pool = self._graph_pool or torch.cuda.graph_pool_handle()
+        others = next(iter(self._graphs.values()), None)  # all share what they need meanwhile: one runs at a time
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
+        collecting = gc.isenabled()
+        gc.disable()  # an old graph must not be thrown away while a new one is being recorded
         with torch.cuda.stream(side):
-            graph.capture_begin(pool=self._graph_pool)  # type: ignore[arg-type]
+            graph.capture_begin(pool=others.pool() if others else None)
             try:
                 work()
             finally:
                 graph.capture_end()
+                if collecting:
+                    gc.enable()
         torch.cuda.current_stream().wait_stream(side)
         return graph
 
@@ -258,6 +262,10 @@ class _Program:
             keys[: self.plan.steps[place], place] = [key(work.seed, step) for step in range(self.plan.steps[place])]
         self.keys = self.rooms.rows("keys", steps, self.room_for, dtype=torch.int32)
         self.keys[:steps].copy_(torch.from_numpy(keys))
+        places = torch.zeros(self.room_for + 1, dtype=torch.int64)  # the rows of padding: of each platform, and of all
+        places[1 : len(self.works) + 1] = torch.from_numpy(self.ends[:-1])
+        self.paddings = self.rooms.rows("paddings", self.room_for + 1, dtype=torch.int64)[: self.room_for + 1]
+        self.paddings.copy_(places)
         self._number_tables(steps)
         self.losses = self.rooms.rows("losses", steps, self.room_for, dtype=self.dtype).zero_()
         self.counter = self.rooms.rows("counter", 1, dtype=torch.int64)[:1].zero_()
@@ -432,16 +440,7 @@ class _Program:
 
     def _add_to_table(self, table: Tensor, seen: Read, change: Tensor) -> None:
         table.index_add_(0, seen.words, change.reshape(len(seen.words), -1))
-        table.index_fill_(0, self._paddings(), 0)
-
-    def _paddings(self) -> Tensor:
-        """The rows of padding, one of each platform and one for all."""
-        if "paddings" not in self.__dict__:
-            places = torch.zeros(self.room_for + 1, dtype=torch.int64)
-            places[1 : len(self.works) + 1] = torch.from_numpy(self.ends[:-1])
-            room = self.rooms.rows("paddings", self.room_for + 1, dtype=torch.int64)
-            self.paddings = room[: self.room_for + 1].copy_(places)
-        return self.paddings
+        table.index_fill_(0, self.paddings, 0)
 
     def _adam(
         self, grads: Named, weights: Named, seen: Read, to_words: Tensor, trains: Tensor, numbers: Tensor
@@ -461,7 +460,7 @@ class _Program:
                 whole.add_(rows - self.table.start[: len(rows)], alpha=self.strength)
             if self.table.push is not None:
                 whole.add_(self.table.push[: len(rows)])
-            whole.index_fill_(0, self._paddings(), 0)
+            whole.index_fill_(0, self.paddings, 0)
             of_rows = rate.new_zeros(self.room_for)
             of_rows[: len(rate)] = rate
             self._adam_step("table", rows, whole, of_rows[self.platform_of_row[: len(rows)]][:, None], small, large)

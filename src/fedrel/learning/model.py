@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from fedrel.denoisers import Denoiser, best_of_group
+from fedrel.denoisers import Denoiser, best_of_group, best_of_runs
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
@@ -70,8 +70,8 @@ class Model(nn.Module):
         for name, value in self.trained_parameters():
             value.copy_(weights[name])
         table = weights[WORDS] if self.frozen_words is None else self.frozen_words
-        self.words_in_use, self._whole_words = torch.from_numpy(shard.vocabulary), table
-        self.encoder.words.load(table.index_select(0, self.words_in_use.to(table.device)).to(self.device))
+        self.words_in_use, self._whole_words = shard.vocabulary_at(table.device), table
+        self.encoder.words.load(table.index_select(0, self.words_in_use).to(self.device))
         if self.encoder.frozen and isinstance(shard, PieceShard) and not shard.kept:
             shard.kept.append(self.vectors(shard))
 
@@ -87,11 +87,12 @@ class Model(nn.Module):
         if pull is not None and pull.push is not None and push:
             whole = start * self._whole_words + push * pull.push[WORDS]
             mine = words.values(torch.arange(len(words.rows), device=self.device))
-            whole[self.words_in_use.to(whole.device)] = mine.to(whole.device)
+            whole[self.words_in_use] = mine.to(whole.device)
             whole[0] = 0
             return Named({**weights, WORDS: whole})
-        touched = torch.arange(1, len(words.rows)) if pull is not None else shard.words_of(sentences)
-        rows = self.words_in_use[touched].to(torch.int32)
+        here = shard.at(self.device)
+        touched = torch.arange(1, len(words.rows)) if pull is not None else here.words_of(sentences)
+        rows = self.words_in_use[touched.to(self.words_in_use.device)].to(torch.int32)
         return Named(weights | table_patch(WORDS, rows, words.values(touched.to(self.device)), start))
 
     @torch.no_grad()
@@ -159,7 +160,7 @@ class Model(nn.Module):
     def choose(self, shard: Shard) -> tuple[Tensor, Tensor]:
         """Per bag, the place and the probability of the sentence most likely to express the bag's label."""
         probability = self.label_probabilities(shard)
-        best = best_of_group(probability, shard.bag_of_sentences())
+        best = best_of_runs(probability, shard.bag_starts)
         return best, probability[best]
 
     @torch.no_grad()

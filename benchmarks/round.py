@@ -1,0 +1,136 @@
+"""`python -m benchmarks.round`: seconds of a Lazy MIL round on a world as large as NYT10, 100 platforms, by the share
+that takes part. Everything a round does is counted: messages, scoring, election, training, averaging; not evaluation.
+
+With `--rounds 50`, also a whole run with that many rounds at the first share, dev evaluation and checkpoints included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from fedrel import config
+from fedrel.assembly import Setup, cohort_of, prepare, workers_of
+from fedrel.execution import Execution
+from fedrel.federation.engines.simulator import Simulator
+from fedrel.federation.protocol import Ask, Replies, drive, number_in
+from fedrel.federation.sampling import Sampler
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--size", default="nyt10", help="nyt10, or a number of sentences")
+    arguments.add_argument("--platforms", type=int, default=100)
+    arguments.add_argument("--shares", type=float, nargs="+", default=[0.1, 0.2, 0.5, 1.0])
+    arguments.add_argument("--repeats", type=int, default=5, help="rounds after the first; the median counts")
+    arguments.add_argument("--rounds", type=int, default=0)
+    arguments.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
+    options = arguments.parse_args()
+    chosen = [
+        f"data.size={options.size}",
+        f"partition.platforms={options.platforms}",
+        "method.name=lazy-mil",
+        "method.warmup=0",
+        "training.batch=32",
+        "training.epochs=3",
+        "training.patience=1000",
+    ]
+    begin = time.perf_counter()
+    setup = prepare(config.read(None, [*chosen, *options.settings]))
+    report: dict[str, Any] = {
+        "machine": machine(setup),
+        "sentences": len(setup.dataset.train),
+        "relations": len(setup.dataset.relations),
+        "vocabulary": len(setup.encoding),
+        "platforms": len(setup.sites),
+        "cohort": bool(cohort_of(setup)),
+        "seconds_to_prepare": round(time.perf_counter() - begin, 1),
+        "shares": {str(share): measure(setup, share, options.repeats) for share in options.shares},
+    }
+    if options.rounds:
+        report["run"] = whole_run(setup, options.shares[0], options.rounds)
+    print(json.dumps(report, indent=1))
+
+
+def machine(setup: Setup) -> str:
+    device = setup.model.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {workers_of(setup.experiment)} cores"
+    return f"{name}, torch {torch.__version__}"
+
+
+def measure(setup: Setup, share: float, repeats: int) -> dict[str, Any]:
+    experiment = replace(setup.experiment, training=replace(setup.experiment.training, fraction=share))
+    sampler = Sampler(tuple(setup.sites), share, experiment.seed)
+    device = setup.model.device
+    direct = device.type != "cpu"
+    simulator = Simulator(
+        setup.algorithm, setup.sites, workers=workers_of(experiment), cohort=cohort_of(setup), direct=direct
+    )
+    phases: dict[str, float] = {}
+    trained = 0
+
+    def exchange(ask: Ask) -> Replies:
+        nonlocal trained
+        begin = now(device)
+        replies = simulator(ask)
+        phases[ask.task] = phases.get(ask.task, 0.0) + now(device) - begin
+        trained += int(sum(number_in(reply, "sentences") for reply in replies.values() if "sentences" in reply))
+        return replies
+
+    state = setup.algorithm.start(setup.weights.to(device) if direct else setup.weights)
+    spent = []
+    for number in range(repeats + 1):
+        if number == 1:
+            phases.clear()
+            trained = 0
+        begin = now(device)
+        flow = setup.algorithm.round(replace(setup.hub, round=number), state, sampler.cohort(number))
+        state = drive(flow, exchange, number)
+        spent.append(now(device) - begin)
+    return {
+        "active": len(sampler.cohort(0)),
+        "seconds": round(median(spent[1:]), 3),
+        "first_round": round(spent[0], 3),
+        "slowest": round(max(spent[1:]), 3),
+        "trained_sentences_a_round": trained // repeats,
+        "by_phase": {task: round(seconds / repeats, 3) for task, seconds in phases.items()},
+        "bytes_up": simulator.bytes_up // (repeats + 1),
+        "bytes_down": simulator.bytes_down // (repeats + 1),
+    }
+
+
+def whole_run(setup: Setup, share: float, rounds: int) -> dict[str, Any]:
+    training = replace(setup.experiment.training, fraction=share, rounds=rounds)
+    again = replace(
+        setup, experiment=replace(setup.experiment, training=training), sampler=replace(setup.sampler, fraction=share)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        execution = Execution(again, Path(folder) / "run")
+        scores = [progress.line["dev"][training.metric] for progress in execution.rounds()]
+        spent = time.perf_counter() - begin
+        return {
+            "rounds": rounds,
+            "seconds": round(spent, 1),
+            "by_phase": {name: round(seconds, 1) for name, seconds in execution.standing.phases.items()},
+            f"best dev {training.metric}": round(max(scores), 3),
+        }
+
+
+def now(device: torch.device) -> float:
+    """When all that was asked of the device so far is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+if __name__ == "__main__":
+    main()
