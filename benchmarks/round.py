@@ -19,15 +19,18 @@ import torch
 
 from fedrel import config
 from fedrel.assembly import Setup, cohort_of, prepare, workers_of
+from fedrel.encoding.words import WordEncoding
 from fedrel.execution import Execution
 from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import Ask, Replies, drive, number_in
 from fedrel.federation.sampling import Sampler
+from fedrel.files import write_whole
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--size", default="nyt10", help="nyt10, or a number of sentences")
+    arguments.add_argument("--vocabulary", type=int, default=114_042, help="words of the model; NYT10's")
     arguments.add_argument("--platforms", type=int, default=100)
     arguments.add_argument("--shares", type=float, nargs="+", default=[0.1, 0.2, 0.5, 1.0])
     arguments.add_argument("--repeats", type=int, default=5, help="rounds after the first; the median counts")
@@ -43,8 +46,10 @@ def main() -> None:
         "training.epochs=3",
         "training.patience=1000",
     ]
-    begin = time.perf_counter()
-    setup = prepare(config.read(None, [*chosen, *options.settings]))
+    with tempfile.TemporaryDirectory() as folder:
+        chosen.append(f"extractor.vocabulary={vocabulary(chosen, options.vocabulary, Path(folder) / 'words.txt')}")
+        begin = time.perf_counter()
+        setup = prepare(config.read(None, [*chosen, *options.settings]))
     report: dict[str, Any] = {
         "machine": machine(setup),
         "sentences": len(setup.dataset.train),
@@ -58,6 +63,15 @@ def main() -> None:
     if options.rounds:
         report["run"] = whole_run(setup, options.shares[0], options.rounds)
     print(json.dumps(report, indent=1))
+
+
+def vocabulary(settings: list[str], count: int, path: Path) -> Path:
+    """The words of the world, and as many that never occur as make it this large."""
+    encoding = prepare(config.read(None, settings)).encoding
+    assert isinstance(encoding, WordEncoding)
+    words = encoding.vocabulary.words[2:]
+    write_whole(path, "\n".join([*words, *(f"unused-{number}" for number in range(count - 2 - len(words)))]))
+    return path
 
 
 def machine(setup: Setup) -> str:

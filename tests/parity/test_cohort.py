@@ -1,5 +1,7 @@
 """Whole runs whose platforms train as one program, beside the same runs one by one."""
 
+import threading
+
 import pytest
 import torch
 
@@ -75,8 +77,6 @@ def test_without_memory_for_all_it_goes_on_with_fewer_and_says_so(tmp_path, monk
 
 
 def test_a_run_that_diverges_names_the_platform_and_leaves_no_thread(tmp_path):
-    import threading
-
     wild = settings_of(
         "fedavg", "pcnn", "engine.cohort=on", "training.lr=1000", "extractor.activation=relu", "training.rounds=30"
     )
