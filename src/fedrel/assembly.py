@@ -35,6 +35,7 @@ from fedrel.parallel import cores
 from fedrel.partition import Division, divide, one_after_another
 from fedrel.privacy.blind import blind, of_round
 from fedrel.seeds import derive, seeded
+from fedrel.stopwatch import timed
 
 _AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
 
@@ -141,6 +142,7 @@ def _objection(experiment: Experiment) -> str | None:
     return None
 
 
+@timed("data")
 def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line: None) -> Setup:
     experiment = complete(experiment)
     algorithm, denoiser = choose_method(experiment.method)
@@ -368,10 +370,12 @@ class Sites(Mapping[str, Site]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    @timed("data")
     def make(self, name: str, split: Split, rows: Ints) -> Site:
         shard = self.shard_of(split, rows)
 
         @lru_cache(maxsize=1)
+        @timed("data")
         def blinded(secret: bytes) -> Tensor:
             firsts = shard.rows[shard.bag_starts[:-1]]
             return blind(fact_names(self.dataset, split, firsts), secret)

@@ -33,6 +33,7 @@ from fedrel.learning.named import Named
 from fedrel.partition import count_labels
 from fedrel.saved import save_model
 from fedrel.showcase import examples, look
+from fedrel.stopwatch import phase, watched
 from fedrel.version import installed_version
 
 Value = TypeVar("Value", Named, float, Named | float)
@@ -169,8 +170,9 @@ class Execution:
         begin = time.perf_counter()
         training_seconds = _training_seconds(standing.phases) - self._training_seconds_before
         self._training_seconds_before = _training_seconds(standing.phases)
-        judged = self._judge("dev", named_in(done.state, "weights"), done.number)
-        metrics = judged.metrics()
+        with phase("evaluate"):
+            judged = self._judge("dev", named_in(done.state, "weights"), done.number)
+            metrics = judged.metrics()
         standing.add("dev", time.perf_counter() - begin)
         self.state = done.state
         standing.rounds = done.number + 1
@@ -278,10 +280,11 @@ class Execution:
         begin = time.perf_counter()
         self._pending = []
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
-        guesses = self._judge("dev", best, standing.rounds).guesses()
-        judged = self._judge("test", best, standing.rounds)
-        calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
-        test, guesses = judged.metrics(), judged.guesses()
+        with phase("evaluate"):
+            guesses = self._judge("dev", best, standing.rounds).guesses()
+            judged = self._judge("test", best, standing.rounds)
+            calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
+            test, guesses = judged.metrics(), judged.guesses()
         standing.add("test", time.perf_counter() - begin)
         standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
         _append(self.out / "ledger.jsonl", self._pending)
@@ -320,6 +323,8 @@ class Execution:
             "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
             "version": installed_version(),
         }
+        if (profile := watched()) is not None:
+            result["profile"] = profile
         if setup.at_home:
             result["held_out"] = _held_out(setup, best_line, judged)
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")

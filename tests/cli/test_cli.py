@@ -122,6 +122,15 @@ def test_json_alone_goes_to_standard_output(fedrel, tmp_path):
     assert strict(outcome.out)["method"] == "one"
 
 
+def test_a_profile_says_where_the_time_went(fedrel, tmp_path):
+    done = fedrel("run", "--profile", *TINY, *sets("method.warmup=1"), "--out", tmp_path / "p")
+    assert done.code == 0
+    result = strict((tmp_path / "p" / "result.json").read_text())
+    assert set(result["profile"]) == {"data", "score", "train", "aggregate", "evaluate", "codec"}
+    assert all(seconds > 0 for seconds in result["profile"].values())
+    assert "By kind of work" in (tmp_path / "p" / "report.html").read_text()
+
+
 def test_without_out_a_run_gets_a_folder_named_after_its_experiment(fedrel, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text('[method]\nname = "none"\n[training]\nrounds = 1\n')
@@ -377,9 +386,15 @@ def test_a_folder_without_a_run_is_not_shown(refused, tmp_path):
 def test_every_method_is_listed_with_paper_and_settings(fedrel):
     listed = strict(fedrel("methods", "--json").out)
     assert set(listed) == set(METHODS)
-    assert all(set(it) == {"paper", "summary", "settings"} and it["paper"] and it["summary"] for it in listed.values())
+    assert all(
+        set(it) == {"paper", "summary", "settings", "cohort"} and it["paper"] and it["summary"]
+        for it in listed.values()
+    )
     assert listed["lazy-mil"]["settings"].keys() >= {"warmup", "na"}
     assert "Use one with: fedrel run --set method.name=one" in fedrel("methods").out
+    whole = {name for name, method in listed.items() if method["cohort"] == "all of it"}
+    assert {"lazy-mil", "none", "fedprox", "scaffold"} <= whole
+    assert {listed[name]["cohort"] for name in ("one", "att", "moon", "fedcmc", "feedback")} == {"the encoder"}
 
 
 def test_the_version_is_printed(fedrel):

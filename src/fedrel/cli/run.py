@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 
 from fedrel import config
-from fedrel.assembly import prepare, read_experiment
+from fedrel.assembly import Setup, cohort_of, prepare, read_experiment
 from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
 from fedrel.errors import UserError
 from fedrel.execution import Execution
 from fedrel.report.page import write_report
+from fedrel.stopwatch import watching
 from fedrel.units import megabytes
 
 Settings = Annotated[
@@ -32,6 +35,9 @@ def run(
     set_: Settings = [],  # noqa: B006 - typer copies it
     out_: Annotated[Path | None, typer.Option("--out", help="Folder for the results.")] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Go on with an interrupted run.")] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Measure where the time goes, into the result and the report.")
+    ] = False,
     json_: AsJson = False,
 ) -> None:
     """Train one extractor and write model, metrics, ledger and report."""
@@ -47,7 +53,14 @@ def run(
         return
     settings = read_experiment(resume / "experiment.toml" if resume else experiment, set_)
     folder = resume or out_ or _new_folder(experiment, str(settings.method["name"]))
-    _present(execute(settings, folder, resume=resume is not None), folder, json_)
+    with watching(_wait_for_device) if profile else nullcontext():
+        result = execute(settings, folder, resume=resume is not None)
+    _present(result, folder, json_)
+
+
+def _wait_for_device() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def _present(result: dict[str, Any], folder: Path, as_json: bool) -> None:
@@ -68,11 +81,13 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
         f"{settings.method['name']} on {sentences:,} sentences held by {len(setup.sites)} platforms, "
         f"{len(setup.sampler.cohort(0))} a round; {len(setup.dataset.relations) - 1} relations"
     )
+    if setup.model.device.type == "cuda":
+        say(_on_gpu(setup))
     training = settings.training
     execution: Execution | None = None
     try:
         with RunProgress(str(settings.method["name"]), training.rounds, training.metric) as progress:
-            execution = Execution(setup, folder, resume=resume, tick=progress.tick)
+            execution = Execution(setup, folder, resume=resume, tick=progress.tick, say=say)
             progress.first = execution.standing.rounds
             for done in execution.rounds():
                 progress.round_done(done)
@@ -90,6 +105,13 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
     up, down = megabytes(result["bytes"]["up"]), megabytes(result["bytes"]["down"])
     say(f"best dev round {result['best_round']} of {result['rounds']}; {up} up, {down} down")
     return result
+
+
+def _on_gpu(setup: Setup) -> str:
+    rounded = torch.get_float32_matmul_precision() != "highest"
+    numbers = 'products in TF32 (engine.precision = "float32" is exact and slower)' if rounded else "float32"
+    together = "; platforms train as one" if cohort_of(setup) else ""
+    return f"on {torch.cuda.get_device_name(setup.model.device)}, {numbers}{together}"
 
 
 def _offer_resume(execution: Execution | None, folder: Path) -> None:

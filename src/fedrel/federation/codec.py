@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fedrel.errors import UserError
 from fedrel.learning.named import Named
+from fedrel.stopwatch import timed
 
 Record = dict[str, Named | float]
 Payload = bytes | bytearray
@@ -52,6 +53,7 @@ class Field(NamedTuple):
     bytes: int
 
 
+@timed("codec")
 def encode(
     record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None, *, half: bool = False
 ) -> bytearray:
@@ -74,6 +76,7 @@ def _halved(flat: dict[str, Tensor], metadata: Mapping[str, str] | None) -> tupl
     return flat | short, {**(metadata or {}), _HALVED: json.dumps(sorted(short))}
 
 
+@timed("codec")
 def measure(record: Mapping[str, Named | float]) -> list[Field]:
     """What `fields` would say of the encoded record, without encoding it."""
     flat = _flatten(record)
@@ -102,6 +105,7 @@ def _described(flat: Mapping[str, Tensor], order: list[str], metadata: Mapping[s
     return text + b" " * (-len(text) % 8)
 
 
+@timed("codec")
 def decode(payload: Payload) -> Record:
     """The record; its tensors are views of `payload` where that is writable, copies otherwise."""
     header, start, found = _read_header(payload)

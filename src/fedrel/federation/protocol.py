@@ -19,6 +19,7 @@ from fedrel.federation.codec import Record
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named, weighted_mean
 from fedrel.seeds import derive
+from fedrel.stopwatch import phase
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ def drive(round_: Round, exchange: Exchange, number: int) -> Record:
     replies: Any = None
     while True:
         try:
-            ask = round_.send(replies)
+            with phase("aggregate"):
+                ask = round_.send(replies)
         except StopIteration as done:
             state: Record = done.value
             return state

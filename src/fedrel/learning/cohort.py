@@ -32,6 +32,7 @@ from fedrel.learning.named import Named
 from fedrel.learning.optimizers import Pulls
 from fedrel.learning.schedule import Schedule, longest_first, schedule
 from fedrel.learning.stacked import Library, Read, gradients, read
+from fedrel.stopwatch import timed
 
 _AROUND = 128  # tokens of a step are rounded up to multiples of it: few shapes
 _WORTH_RECORDING = 6  # steps of one shape
@@ -541,6 +542,7 @@ def _with(module: Part, tensors: dict[str, Tensor], prefix: str) -> Part:
     return twin
 
 
+@timed("train")
 def train_together(works: Sequence[Work], cohort: Cohort) -> list[Fitted | DivergedError]:
     """Those that can, as one; the others, one after another."""
     able = [place for place, work in enumerate(works) if can_join(work)]

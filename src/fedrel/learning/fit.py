@@ -18,6 +18,7 @@ from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
 from fedrel.learning.pull import Pull
 from fedrel.seeds import generator
+from fedrel.stopwatch import timed
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def fit(
     return (meeting.get() or fit_alone)(work)
 
 
+@timed("train")
 def fit_alone(work: Work) -> Fitted:
     model, training = work.model, work.training
     steps = 0

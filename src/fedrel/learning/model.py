@@ -17,6 +17,7 @@ from fedrel.extractors.draws import Draws
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
 from fedrel.learning.pull import Pull
+from fedrel.stopwatch import timed
 
 WORDS = "words"  # the name of the word table among the weights
 
@@ -116,6 +117,7 @@ class Model(nn.Module):
         if seed is not None and self.device.type == "cuda":
             torch.cuda.manual_seed(seed)  # for dropout inside a transformer
 
+    @timed("score")
     @torch.no_grad()
     def vectors(self, shard: Shard) -> Tensor:
         """(S, H) of all sentences in evaluation mode, where the model is."""
@@ -128,6 +130,7 @@ class Model(nn.Module):
         """(S, R) log p of every class of each sentence, in evaluation mode, on the CPU."""
         return torch.log_softmax(self.classifier(self.vectors(shard)), dim=1).cpu()
 
+    @timed("score")
     @torch.no_grad()
     def score_bags(self, shard: Shard) -> Tensor:
         """(bags, R) in evaluation mode, on the CPU."""
@@ -138,6 +141,7 @@ class Model(nn.Module):
         ]
         return torch.cat(parts) if parts else torch.zeros(0, self.classifier.out_features)
 
+    @timed("score")
     @torch.no_grad()
     def score_sentences(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(U, R) of the bags and (S, R) of each sentence by itself, in evaluation mode, on the CPU."""
@@ -147,6 +151,7 @@ class Model(nn.Module):
         together = self.denoiser.score(vectors, batch.bag.to(self.device), len(batch.labels), self.classifier)
         return together.cpu(), alone.cpu()
 
+    @timed("score")
     @torch.no_grad()
     def label_probabilities(self, shard: Shard) -> Tensor:
         """(S,) p(label | sentence) in evaluation mode, on the CPU."""

@@ -41,6 +41,14 @@ _PHASES = {
     "showcase": "scoring the training sentences once more, for the examples below",
     "checkpoint": "saving, so that a run can be resumed",
 }
+_WORK = {
+    "data": "reading, dividing and packing text, blinding facts",
+    "score": "platforms score their sentences",
+    "train": "platforms, or the server, train",
+    "aggregate": "the server's own part of the rounds",
+    "evaluate": "scoring dev and test, and their metrics",
+    "codec": "writing and reading messages",
+}
 _ENDS = 8  # best and worst relations shown, where there are more than twice as many
 _RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds")
 _DETAILS = ("participation", "held", "examples", "data")
@@ -92,6 +100,7 @@ def _contents(folder: Path) -> dict[str, Any]:
         "sections": _sections(experiment),
         "toml": toml,
         "phases": _phases(result["seconds"]),
+        "profile": _profile(result.get("profile", {})),
     }
 
 
@@ -280,6 +289,12 @@ def _phases(seconds: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = [(name, _PHASES.get(name, ""), spent) for name, spent in known]
     rows.append(("the rest", "averaging, messages, writing files", rest))
     return [{"name": name, "meaning": why, "seconds": spent, "share": spent / whole} for name, why, spent in rows]
+
+
+def _profile(profile: Mapping[str, float]) -> list[dict[str, Any]]:
+    whole = sum(profile.values()) or 1.0
+    rows = sorted(profile.items(), key=lambda item: -item[1])
+    return [{"name": name, "meaning": _WORK[name], "seconds": it, "share": it / whole} for name, it in rows]
 
 
 def _time(seconds: float) -> str:
