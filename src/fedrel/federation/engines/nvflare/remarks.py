@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fedrel.errors import UserError
 from fedrel.federation.engines.nvflare.kits import Kit
+from fedrel.files import Tail
 
 _AGAIN = 300.0  # seconds until the same is said again
 _OFTEN, _WITHIN = 4, 60.0  # times, seconds
@@ -95,21 +96,15 @@ class Remarks:
     kit: Kit
     log: Path
     say: Callable[[str], None]
-    place: int = 0
     _said: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.place = self.log.stat().st_size if self.log.exists() else 0
+        self._new = Tail(self.log)
 
     def __call__(self) -> None:
-        with self.log.open("rb") as file:
-            file.seek(self.place)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self.place += len(line)
-                self._read(line.decode(errors="replace"))
+        for line in self._new.lines():
+            self._read(line.decode(errors="replace"))
 
     def _read(self, line: str) -> None:
         for remark in _COORDINATOR if self.kit.role == "coordinator" else _PLATFORM:
