@@ -14,6 +14,7 @@ import typer
 import yaml  # type: ignore[import-untyped]
 
 from fedrel.cli.app import app
+from fedrel.errors import ShutOutError
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -53,6 +54,12 @@ def test_a_service_is_hardened_and_restarts(path):
     }
     assert {name: service[name] for name in wanted} == wanted
     assert service["ReadWritePaths"] == "/var/lib/fedrel"
+
+
+def test_a_platform_that_was_shut_out_is_not_started_again():
+    coordinator, platform = (unit(path) for path in UNITS)
+    assert platform["RestartPreventExitStatus"] == str(ShutOutError.code)
+    assert "RestartPreventExitStatus" not in coordinator  # nobody shuts it out
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)

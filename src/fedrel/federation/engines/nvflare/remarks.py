@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrel.errors import UserError
+from fedrel.errors import ShutOutError, UserError
 from fedrel.federation.engines.nvflare.kits import Kit
 from fedrel.files import Tail
 
@@ -22,7 +22,7 @@ class Remark(NamedTuple):
     sentence: str  # with the kit's fields, and the groups of the pattern by number
     often: bool = False  # only if it happens again and again
     news: bool = False  # said whenever it happens
-    final: bool = False  # the node ends
+    final: type[UserError] | None = None  # the node ends with it
 
 
 _BOTH = (
@@ -46,7 +46,14 @@ _PLATFORM = (
         "start again to hear which",
     ),
     Remark(
-        "Authenticator - ERROR - registration rejected: (.*)", "the coordinator refuses {kit.name}: {0}", final=True
+        "Authenticator - ERROR - registration rejected: (Client '.*' is disabled)",  # who is revoked is, and stays so
+        "the coordinator refuses {kit.name}: {0}",
+        final=ShutOutError,
+    ),
+    Remark(
+        "Authenticator - ERROR - registration rejected: (.*)",
+        "the coordinator refuses {kit.name}: {0}",
+        final=UserError,
     ),
     Remark(
         r"conn_manager - ERROR - .*:PORT\] failed with exception SSLCertVerificationError.*verify failed: ([^(]+)",
@@ -115,7 +122,7 @@ class Remarks:
 
     def _consider(self, remark: Remark, sentence: str, about: str) -> None:
         if remark.final:
-            raise UserError(sentence)
+            raise remark.final(sentence)
         now = time.monotonic()
         if remark.often:
             times = self._seen[about] = [it for it in self._seen.get(about, []) if now - it < _WITHIN] + [now]
