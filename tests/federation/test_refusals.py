@@ -27,7 +27,7 @@ from fedrel.federation.protocol import named_in
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.ledger import read as read_ledger
 from tests.deployment import FEDREL, Deployment, free_port
-from tests.federation.test_kits import a_job, ask, certify
+from tests.kits import a_job, ask, certify
 from tests.parity.consortium import Consortium, read, write_world
 from tests.processes import descendants
 
