@@ -134,19 +134,20 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
             self.status.platforms.setdefault(name, {"bytes": 0, "failures": 0, "seen": 0.0, "why": "", "absent": False})
         self._say("starting", "")
         coordination = coordinate(experiment, Path(self.told["data"]), names)
-        training = coordination.setup.experiment.training
+        training, settings = coordination.setup.experiment.training, coordination.setup.experiment.engine
+        enough = min(settings.min_platforms, len(names))
         self.status.rounds, self.status.metric = training.rounds, training.metric
         engine = Remote(
             coordination.setup.algorithm,
             self._carry,
             sizes=coordination.sizes,
             announced=coordination.setup.sites.sizes,
-            minimum=min(coordination.setup.experiment.engine.min_platforms, len(names)),
-            half=coordination.setup.experiment.engine.transport == "half",
+            minimum=enough,
+            half=settings.transport == "half",
             on_failure=lambda ask, platform, why: self._failed(platform, why),
         )
-        self.deadline = coordination.setup.experiment.engine.deadline
-        self._gather(coordination, names)
+        self.deadline = settings.deadline
+        self._gather(coordination, names, enough)
         execution = Execution(
             coordination.setup, self.folder, resume=resume, tick=partial(setattr, self.status, "doing"), engine=engine
         )
@@ -159,9 +160,8 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
         write_report(self.folder)
         self._say("done", "")
 
-    def _gather(self, coordination: Coordination, names: tuple[str, ...]) -> None:
+    def _gather(self, coordination: Coordination, names: tuple[str, ...], enough: int) -> None:
         """Until enough platforms have joined; some may need a moment after a crash."""
-        enough = min(coordination.setup.experiment.engine.min_platforms, len(names))
         for _ in range(_TRIES):
             self._introduce(coordination, names)
             if len(coordination.joined) >= enough:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 from fedrel.errors import UserError
 from fedrel.federation.engines.nvflare.kits import Kit
@@ -66,7 +66,7 @@ class Node:
                     time.sleep(_TICK)
 
     @contextmanager
-    def _process(self, log: Any) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             self.kit.command(),
             cwd=self.kit.folder,
