@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -126,8 +127,6 @@ def submit(folder: Path, world: Path, settings: list[str], run: str) -> None:
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])

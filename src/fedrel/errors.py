@@ -5,11 +5,19 @@ from difflib import get_close_matches
 
 
 class UserError(Exception):
-    """Bad input: the command line prints the message and exits with code 2, without a traceback."""
+    """Bad input: the command line prints the message and exits with this code, without a traceback."""
+
+    code = 2
 
 
 class DivergedError(UserError):
     """Training produced a loss that is not a number."""
+
+
+class ShutOutError(UserError):
+    """The coordinator refuses this party for good: a service manager need not start it again."""
+
+    code = 3
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

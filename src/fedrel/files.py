@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and files that grow while somebody reads them."""
 
 import hashlib
 import os
@@ -62,3 +62,23 @@ def folder_whole(path: Path, *, others_do: bool = False) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+class Tail:
+    """What is added to a file from now on; it need not be there yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._place = path.stat().st_size if path.exists() else 0
+
+    def lines(self) -> Iterator[bytes]:
+        """Whole lines that are new since the last call; one that is being written comes with the next."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._place)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._place += len(line)
+                yield line

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from fedrel.cli.nodes import Departures
-from fedrel.errors import UserError
+from fedrel.errors import ShutOutError, UserError
 from fedrel.federation.codec import encode
 from fedrel.federation.engines.nvflare import provisioning
 from fedrel.federation.engines.nvflare.kits import Kit, Role, open_kit
@@ -27,7 +27,7 @@ from fedrel.federation.protocol import named_in
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.ledger import read as read_ledger
 from tests.deployment import FEDREL, Deployment, free_port
-from tests.federation.test_kits import a_job, ask, certify
+from tests.kits import a_job, ask, certify
 from tests.parity.consortium import Consortium, read, write_world
 from tests.processes import descendants
 
@@ -199,8 +199,15 @@ def test_what_the_training_process_writes_into_the_log_is_not_taken_for_nvflares
 
 
 def test_a_node_whose_name_is_shut_out_ends_with_the_reason(tmp_path):
-    with pytest.raises(UserError, match="the coordinator refuses a: Client 'a' is disabled"):
+    with pytest.raises(ShutOutError, match="the coordinator refuses a: Client 'a' is disabled"):
         heard_of(tmp_path, "platform", "Authenticator - ERROR - registration rejected: Client 'a' is disabled")
+
+
+def test_a_refusal_that_may_pass_is_not_taken_for_one_for_good(tmp_path):
+    why = "Maximum number of clients reached"
+    with pytest.raises(UserError, match=f"the coordinator refuses a: {why}") as caught:
+        heard_of(tmp_path, "platform", f"Authenticator - ERROR - registration rejected: {why}")
+    assert caught.value.code == 2
 
 
 def test_one_connection_that_replaces_another_is_no_news_and_many_are(tmp_path):
@@ -394,6 +401,6 @@ def test_a_platform_that_was_shut_out_is_told_so_and_ends(federation):
     federation.nodes["p1"].terminate()
     federation.nodes["p1"].wait(60)
     federation.start("p1")
-    assert federation.nodes["p1"].wait(120) == 2
+    assert federation.nodes["p1"].wait(120) == ShutOutError.code
     assert "the coordinator refuses p1: Client 'p1' is disabled" in said(federation, "p1")
     assert connected(federation) == ["p0"]

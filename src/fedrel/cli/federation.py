@@ -83,7 +83,8 @@ def add(
         print_json(json.dumps({"name": name, "role": role, "kit": str(kit)}))
         return
     tell(f"{kit} is the kit of {name} ({role}). The coordinator lets it in at once.")
-    say(f"so that `fedrel status` expects {name}, copy {folder}/coordinator/members.json to the coordinator's kit")
+    if role == "platform":
+        say(f"so that new runs ask it, copy {folder}/coordinator/members.json to the coordinator's kit")
 
 
 def revoke(folder: _Dir, name: Annotated[str, typer.Argument(metavar="NAME")], json_: _Json = False) -> None:

@@ -1,6 +1,6 @@
 """What every command has around it: one sentence per mistake, and an exit code.
 
-Exit codes: 0 done, 2 the user's input, 1 our fault, 130 interrupted.
+Exit codes: 0 done, 2 the user's input, 1 our fault, 3 shut out of the federation, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             command(*args, **options)
         except UserError as error:
             complain(str(error))
-            raise typer.Exit(2) from None
+            raise typer.Exit(error.code) from None
         except KeyboardInterrupt:
             complain("interrupted")
             raise typer.Exit(130) from None

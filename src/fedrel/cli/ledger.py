@@ -21,6 +21,7 @@ from fedrel.privacy.meaning import meaning
 from fedrel.units import megabytes
 
 _SHOWN_PROBLEMS = 10
+_REFUSAL = ("run", "task", "why", "count", "rounds", "times")  # what JSON tells of one
 
 
 class By(StrEnum):
@@ -291,9 +292,6 @@ def _as_json(path: Path, summary: Summary, chain: Chain | None) -> dict[str, Any
         return {**found, "platforms": sorted(summary.platforms)}
     problems = [{"line": line.number, "problem": line.problem} for line in chain.problems]
     return {**found, "entries": chain.lines, "last_hash": chain.last, "problems": problems}
-
-
-_REFUSAL = ("run", "task", "why", "count", "rounds", "times")
 
 
 def _row_as_json(row: Row, by: By) -> dict[str, Any]:

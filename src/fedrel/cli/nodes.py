@@ -13,6 +13,8 @@ import typer
 from fedrel.cli.console import say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.errors import UserError
+from fedrel.federation.engines.nvflare.status import read_status, status_files
+from fedrel.files import Tail
 from fedrel.units import megabytes
 
 if TYPE_CHECKING:
@@ -91,9 +93,7 @@ class News:
         self.told: dict[str, tuple[object, ...]] = {}
 
     def __call__(self) -> None:
-        from fedrel.federation.engines.nvflare.keeper import read_status
-
-        for path in sorted(self.runs.glob("*.status.json")):
+        for path in status_files(self.runs):
             status = read_status(path)
             if not status:
                 continue
@@ -114,21 +114,13 @@ class Departures:
     """Tells what leaves a platform, as its ledger has it."""
 
     def __init__(self, ledger: Path) -> None:
-        self.ledger = ledger
-        self.place = ledger.stat().st_size if ledger.exists() else 0
+        self._new = Tail(ledger)
 
     def __call__(self) -> None:
-        if not self.ledger.exists():
-            return
-        with self.ledger.open("rb") as file:
-            file.seek(self.place)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self.place += len(line)
-                entry = json.loads(line)
-                what = f"refused: {entry['refused']}" if "refused" in entry else megabytes(entry["bytes"])
-                say(f"{entry['run']}: round {entry['round']}, {entry['task']}: {what}")
+        for line in self._new.lines():
+            entry = json.loads(line)
+            what = f"refused: {entry['refused']}" if "refused" in entry else megabytes(entry["bytes"])
+            say(f"{entry['run']}: round {entry['round']}, {entry['task']}: {what}")
 
 
 def _open(path: Path, role: str) -> Kit:

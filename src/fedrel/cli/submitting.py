@@ -21,6 +21,7 @@ from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.cli.run import Settings
 from fedrel.errors import UserError
+from fedrel.federation.engines.nvflare.status import ENDED, read_start, read_status, status_files
 from fedrel.units import megabytes
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fedrel.federation.engines.nvflare.session import Admin
 
 KitFolder = Annotated[Path, typer.Argument(help="The admin's kit, or the coordinator's on its own machine.")]
-_ENDED = ("done", "failed", "stopped")
 _LOOK = 1.0
 _STOP = 60.0  # seconds that a run has to end
 _SHOWN = 5  # runs that have ended
@@ -66,8 +66,8 @@ def submit(
             else:
                 tell(f"see how it does with: fedrel status {kit}")
             return
-        status_ = _follow(admin, run, job)
-    _present(opened, kit, status_, json_)
+        status_ = _follow(admin, run)
+    _present(opened, status_, json_)
 
 
 def _settings(path: Path | None, given: list[str]) -> config.Experiment:
@@ -100,12 +100,12 @@ def _require_resumable(admin: Admin, run: str) -> None:
         raise UserError(f"--resume {run}: it is running")
 
 
-def _follow(admin: Admin, run: str, job: str) -> dict[str, Any]:
+def _follow(admin: Admin, run: str) -> dict[str, Any]:
     """Until the run has ended, through as many jobs as it takes."""
     last: dict[str, Any] = {"run": run, "state": "starting", "round": 0}
     told: tuple[object, ...] = ()
     with Live(console=err, transient=True, auto_refresh=False) as live:
-        while last["state"] not in _ENDED:
+        while last["state"] not in ENDED:
             time.sleep(_LOOK)
             last = admin.state(run) or last
             if err.is_terminal:
@@ -116,7 +116,7 @@ def _follow(admin: Admin, run: str, job: str) -> dict[str, Any]:
     return last
 
 
-def _present(kit: Kit, given: Path, status_: dict[str, Any], as_json: bool) -> None:
+def _present(kit: Kit, status_: dict[str, Any], as_json: bool) -> None:
     from fedrel.cli.show import result_table
 
     if status_["state"] != "done":
@@ -166,11 +166,8 @@ def _look(admin: Admin, kit: Kit) -> dict[str, Any]:
 
 def _ended(admin: Admin, kit: Kit, going: set[str]) -> list[dict[str, Any]]:
     """The last runs that are over: on the coordinator's machine with why, elsewhere as NVFlare calls it."""
-    from fedrel.federation.engines.nvflare.keeper import read_status
-    from fedrel.federation.engines.nvflare.platform import START
-
-    if kit.role == "coordinator" and (told := read_status(kit.folder / START)):
-        files = sorted(Path(told["runs"]).glob("*.status.json"), key=lambda path: path.stat().st_mtime)
+    if runs := _runs_here(kit):
+        files = sorted(status_files(runs), key=lambda path: path.stat().st_mtime)
         known = [status_ for path in files if (status_ := read_status(path))]
     else:
         known = [
@@ -179,6 +176,14 @@ def _ended(admin: Admin, kit: Kit, going: set[str]) -> list[dict[str, Any]]:
         ]
     over = {it["run"]: it for it in known if it["run"] not in going}
     return list(over.values())[-_SHOWN:]
+
+
+def _runs_here(kit: Kit) -> Path | None:
+    """Where the coordinator keeps its runs, if this is its kit and it was started with it."""
+    try:
+        return Path(read_start(kit.folder)["runs"]) if kit.role == "coordinator" else None
+    except (OSError, ValueError):
+        return None
 
 
 def _tables(runs: list[dict[str, Any]], connected: dict[str, float]) -> Table:
@@ -192,7 +197,7 @@ def _tables(runs: list[dict[str, Any]], connected: dict[str, float]) -> Table:
             f"{it['round']} of {it.get('rounds', '?')}",
             f"{it['metric']} {score:.3f}" if isinstance(score, float) else "",
             str(it.get("best_round") or ""),
-            it.get("why") or (it.get("doing", "") if it["state"] not in _ENDED else ""),
+            it.get("why") or (it.get("doing", "") if it["state"] not in ENDED else ""),
         )
     if not runs:
         table.add_row("no run", "", "", "", "", "")
@@ -226,7 +231,7 @@ def stop(
 
     with connect(opened) as admin:
         running = {
-            it["run"]: it["job"] for it in _look(admin, opened)["runs"] if it["state"] not in _ENDED and "job" in it
+            it["run"]: it["job"] for it in _look(admin, opened)["runs"] if it["state"] not in ENDED and "job" in it
         }
         if not run and len(running) != 1:
             raise UserError(f"{len(running)} runs are going on; name one of them: {', '.join(running) or 'none'}")

@@ -14,65 +14,48 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import stat
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 from fedrel.errors import UserError
 from fedrel.files import write_whole
+from fedrel.privacy.entries import (
+    COORDINATOR,
+    FIRST,
+    HEADER,
+    Entry,
+    Field,
+    Line,
+    decode,
+    decode_simulated,
+    encode,
+)
+
+__all__ = [
+    "FILE",
+    "HEADER",
+    "Entry",
+    "Field",
+    "Ledger",
+    "Line",
+    "read",
+    "read_simulated",
+    "scan",
+    "simulated",
+    "verify",
+]
 
 FILE = "ledger.jsonl"
-COORDINATOR = "coordinator"
-HEADER = "(header)"  # the first field of every payload, as the codec counts it
-
-_FIRST = "0" * 64  # what stands in the first line, for the hash of the one before
-_HASH = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
-_HASH_LENGTH = len(b',"hash":""}') + 64
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_NOT_OURS = "something else than we wrote"
 _TORN = "breaks off: the platform or its disk failed while it was written, and what it speaks of did not leave"
-
-
-class Field(NamedTuple):
-    """One entry of a payload; the same as the codec's, which is made of later layers."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A reply that left, or a request that was refused."""
-
-    time: str  # UTC; none in a simulated run
-    run: str
-    round: int  # from 1, as people count; 0: before the first
-    task: str
-    to: str
-    bytes: int = 0
-    sha256: str = ""  # of the payload
-    fields: tuple[Field, ...] = ()
-    refused: str = ""  # why nothing left
-    platform: str = ""  # in a simulated run, whose ledger is that of all platforms
-
-
-class Line(NamedTuple):
-    """A line of the file as it is found."""
-
-    number: int
-    entry: Entry | None  # none: it cannot be read
-    hash: str
-    problem: str = ""
 
 
 # ------------------------------------------------------------------------------------------ writing
@@ -152,7 +135,7 @@ class Ledger:
     def _append(self, entry: Entry) -> None:
         with self._lock, _told(self.path, "nothing leaves that is not in the ledger"):
             self._require_untouched()
-            line, hash_ = _encode(entry, self.last)
+            line, hash_ = encode(entry, self.last)
             try:
                 _write(self._descriptor, line)
                 os.fsync(self._descriptor)
@@ -199,10 +182,10 @@ def _hold(descriptor: int, path: Path) -> None:
 def _mend(descriptor: int, path: Path, say: Callable[[str], None]) -> str:
     """The hash to go on from, once the file ends with a whole line."""
     whole, rest = _end(descriptor)
-    last = _FIRST if whole is None else _require_sound(whole, path)
+    last = FIRST if whole is None else _require_sound(whole, path)
     if not rest:
         return last
-    if _decode(rest)[0] is None:
+    if decode(rest)[0] is None:
         aside = _put_aside(path, rest)
         os.ftruncate(descriptor, os.fstat(descriptor).st_size - len(rest))
         say(f"{path}: the last line {_TORN}; it is now in {aside.name}")
@@ -216,7 +199,7 @@ def _mend(descriptor: int, path: Path, say: Callable[[str], None]) -> str:
 
 def _require_sound(line: bytes, path: Path) -> str:
     """Its hash."""
-    _, _, hash_, problem = _decode(line)
+    _, _, hash_, problem = decode(line)
     if problem:
         raise UserError(
             f"{path}: the last line {problem}, so that none can follow it; look at it with `fedrel ledger show`, and "
@@ -291,10 +274,10 @@ def verify(path: Path) -> list[Line]:
 
 def scan(path: Path) -> Iterator[Line]:
     """Every line, with what is wrong with it."""
-    before: str | None = _FIRST
+    before: str | None = FIRST
     for number, raw in _raw_lines(path):
         content = raw.removesuffix(b"\n")
-        entry, named, hash_, problem = _decode(content)
+        entry, named, hash_, problem = decode(content)
         if not problem and before is not None and named != before:
             problem = (
                 "does not follow the line before it: lines were changed, cut out, added or moved here"
@@ -322,7 +305,7 @@ def read_simulated(path: Path) -> Iterator[Entry]:
     reply: Entry | None = None
     for number, raw in _raw_lines(path):
         try:
-            round_, platform, task, field = _simulated_line(json.loads(raw))
+            round_, platform, task, field = decode_simulated(json.loads(raw))
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}:{number}: unreadable ({error})") from None
         if reply is None or field.name == HEADER:
@@ -334,75 +317,9 @@ def read_simulated(path: Path) -> Iterator[Entry]:
         yield reply
 
 
-def _simulated_line(line: Any) -> tuple[int, str, str, Field]:
-    match line:
-        case {"round": int(round_), "platform": str(platform), "task": str(task), "field": str(name)}:
-            return round_, platform, task, _field({**line, "name": name, "dtype": ""})
-    raise ValueError(_NOT_OURS)
-
-
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as file:
             yield from enumerate(file, 1)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
-
-
-# ------------------------------------------------------------------------------------------ lines
-
-
-def _encode(entry: Entry, before: str) -> tuple[bytes, str]:
-    """A line, and its hash."""
-    line: dict[str, Any] = {
-        "time": entry.time,
-        "run": entry.run,
-        "round": entry.round,
-        "task": entry.task,
-        "to": entry.to,
-    }
-    if entry.refused:
-        line["refused"] = entry.refused
-    else:
-        line |= {"bytes": entry.bytes, "sha256": entry.sha256, "fields": [it._asdict() for it in entry.fields]}
-    text = json.dumps({**line, "before": before}, separators=(",", ":")).encode()
-    hash_ = hashlib.sha256(text).hexdigest()
-    return text[:-1] + f',"hash":"{hash_}"}}\n'.encode(), hash_
-
-
-def _decode(content: bytes) -> tuple[Entry | None, str, str, str]:
-    """Of a line without its end: the entry, the hash of the line before, its own, and what is wrong with it."""
-    nothing = None, "", "", "is no entry of a ledger"
-    text, end = content[:-_HASH_LENGTH] + b"}", _HASH.fullmatch(content[-_HASH_LENGTH:])
-    if end is None:
-        return nothing
-    hash_ = end[1].decode()
-    try:
-        entry, before = _entry(json.loads(text))
-    except (ValueError, RecursionError):
-        return nothing
-    changed = hashlib.sha256(text).hexdigest() != hash_
-    return entry, before, hash_, "was changed after it was written: its hash does not fit" if changed else ""
-
-
-def _entry(line: Any) -> tuple[Entry, str]:
-    match line:
-        case {"time": str(time), "run": str(run), "round": int(round_), "task": str(task), "to": str(to)}:
-            entry = Entry(time, run, round_, task, to)
-        case _:
-            raise ValueError(_NOT_OURS)
-    match line:
-        case {"refused": str(why), "before": str(before)}:
-            return replace(entry, refused=why), before
-        case {"bytes": int(size), "sha256": str(digest), "fields": [*fields], "before": str(before)}:
-            made_of = tuple(_field(field) for field in fields)
-            return replace(entry, bytes=size, sha256=digest, fields=made_of), before
-    raise ValueError(_NOT_OURS)
-
-
-def _field(described: Any) -> Field:
-    match described:
-        case {"name": str(name), "dtype": str(dtype), "shape": [*shape], "bytes": int(size)}:
-            if all(isinstance(n, int) for n in shape):
-                return Field(name, dtype, tuple(shape), size)
-    raise ValueError(_NOT_OURS)

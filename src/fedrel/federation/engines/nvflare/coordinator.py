@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import threading
 import time
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -25,11 +24,18 @@ from fedrel import config
 from fedrel.errors import DivergedError, UserError
 from fedrel.execution import Execution
 from fedrel.federation.codec import Payload, encode
-from fedrel.federation.engines.nvflare.keeper import read_status
 from fedrel.federation.engines.nvflare.kits import open_kit
-from fedrel.federation.engines.nvflare.platform import HEADER, PAYLOAD, START, TASK
+from fedrel.federation.engines.nvflare.platform import HEADER, PAYLOAD, TASK
+from fedrel.federation.engines.nvflare.status import (
+    COMMAND,
+    ENDED,
+    Status,
+    read_start,
+    read_status,
+    status_file,
+    write_status,
+)
 from fedrel.federation.engines.remote import Failure, Remote, TooFewError
-from fedrel.files import write_whole
 from fedrel.parties import Coordination, coordinate
 from fedrel.report.page import write_report
 
@@ -49,29 +55,6 @@ class RestartError(Exception):
     """A new job should go on, with platforms that this one has lost."""
 
 
-@dataclass
-class Status:
-    """Where a run stands, for `fedrel status` and for whoever must start it again: runs/NAME/status.json."""
-
-    run: str
-    state: str = "starting"  # running, waiting, restarting, done, stopped, failed
-    why: str = ""
-    job: str = ""
-    experiment: str = ""  # as submitted
-    attempt: int = 0
-    round: int = 0
-    rounds: int = 0
-    doing: str = ""
-    score: float | None = None
-    metric: str = ""
-    best_round: int = 0
-    platforms: dict[str, dict[str, Any]] = field(default_factory=dict)
-    beat: float = 0.0
-    pid: int = 0
-    folder: str = ""
-    result: dict[str, Any] = field(default_factory=dict)
-
-
 class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
     def __init__(self, run: str, experiment: str) -> None:
         super().__init__(task_check_period=0.05)
@@ -87,10 +70,10 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         self.kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
-        self.told = json.loads((self.kit / START).read_text(encoding="utf-8"))
+        self.told = read_start(self.kit)
         self.folder = Path(self.told["runs"]) / self.run
         self.status.folder = str(self.folder)
-        fl_ctx.get_engine().register_app_command("fedrel", self._command)
+        fl_ctx.get_engine().register_app_command(COMMAND, self._command)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         self.abort, self.fl_ctx = abort_signal, fl_ctx
@@ -151,19 +134,20 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
             self.status.platforms.setdefault(name, {"bytes": 0, "failures": 0, "seen": 0.0, "why": "", "absent": False})
         self._say("starting", "")
         coordination = coordinate(experiment, Path(self.told["data"]), names)
-        training = coordination.setup.experiment.training
+        training, settings = coordination.setup.experiment.training, coordination.setup.experiment.engine
+        enough = min(settings.min_platforms, len(names))
         self.status.rounds, self.status.metric = training.rounds, training.metric
         engine = Remote(
             coordination.setup.algorithm,
             self._carry,
             sizes=coordination.sizes,
             announced=coordination.setup.sites.sizes,
-            minimum=min(coordination.setup.experiment.engine.min_platforms, len(names)),
-            half=coordination.setup.experiment.engine.transport == "half",
+            minimum=enough,
+            half=settings.transport == "half",
             on_failure=lambda ask, platform, why: self._failed(platform, why),
         )
-        self.deadline = coordination.setup.experiment.engine.deadline
-        self._gather(coordination, names)
+        self.deadline = settings.deadline
+        self._gather(coordination, names, enough)
         execution = Execution(
             coordination.setup, self.folder, resume=resume, tick=partial(setattr, self.status, "doing"), engine=engine
         )
@@ -176,13 +160,12 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
         write_report(self.folder)
         self._say("done", "")
 
-    def _gather(self, coordination: Coordination, names: tuple[str, ...]) -> None:
+    def _gather(self, coordination: Coordination, names: tuple[str, ...], enough: int) -> None:
         """Until enough platforms have joined; some may need a moment after a crash."""
-        enough = min(coordination.setup.experiment.engine.min_platforms, len(names))
         for _ in range(_TRIES):
             self._introduce(coordination, names)
             if len(coordination.joined) >= enough:
-                self._wait_for_the_late(coordination, names)
+                self._wait_for_the_late(names)
                 return
             reasons = "; ".join(f"{name}: {self.status.platforms[name]['why']}" for name in names)
             why = f"{len(coordination.joined)} of {len(names)} platforms joined: {reasons}"
@@ -190,7 +173,7 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
             self._wait()
         raise UserError(why)
 
-    def _wait_for_the_late(self, coordination: Coordination, names: tuple[str, ...]) -> None:
+    def _wait_for_the_late(self, names: tuple[str, ...]) -> None:
         """Before the first round, a minute for those who are still starting: a job that takes them in is a new one."""
         until = time.monotonic() + _LATE
         while self.status.round == 0 and time.monotonic() < until:
@@ -320,7 +303,7 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
 
     @property
     def status_file(self) -> Path:
-        return self.folder.parent / f"{self.run}.status.json"
+        return status_file(self.folder.parent, self.run)
 
     def _say(self, state: str, why: str) -> None:
         self.status.state, self.status.why = state, why
@@ -330,7 +313,7 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
     def _save(self) -> None:
         with self._saving:
             self.status.beat = time.time()
-            write_whole(self.status_file, json.dumps(asdict(self.status), indent=1))
+            write_status(self.status_file, asdict(self.status))
 
     def _beat(self) -> None:
         while not self.ended.wait(_BEAT):
@@ -340,7 +323,7 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
         """From an administrator, whose rights NVFlare has checked."""
         {"stop": self.stop_wanted.set, "restart": self.restart_wanted.set}.get(data, lambda: None)()
         self.asked = time.monotonic()
-        if self.status.state in ("done", "failed", "stopped"):
+        if self.status.state in ENDED:
             self.ending_told.set()
         return asdict(self.status)
 

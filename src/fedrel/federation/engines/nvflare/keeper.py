@@ -7,7 +7,6 @@ a new job goes on with it from the checkpoint; at most one round is repeated.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import threading
@@ -20,9 +19,8 @@ from typing import Any
 from fedrel.errors import UserError
 from fedrel.federation.engines.nvflare.kits import Kit
 from fedrel.federation.engines.nvflare.session import Admin, NoAnswerError, connect
-from fedrel.files import write_whole
+from fedrel.federation.engines.nvflare.status import ALIVE, read_status, status_files, write_status
 
-ALIVE = ("starting", "running", "waiting", "restarting")
 _LOOK = 2.0  # seconds
 _STUCK = 300.0  # seconds without a sign of life from a process that exists
 _RETURN = 30.0  # seconds to wait for platforms
@@ -42,7 +40,7 @@ class Keeper:
     def watch(self) -> None:
         """In a thread of its own, since the server may take its time to answer."""
         while not self.ended.wait(_LOOK):
-            for path in sorted(self.runs.glob("*.status.json")):
+            for path in status_files(self.runs):
                 status = read_status(path)
                 if status.get("state") in ALIVE:
                     try:
@@ -64,7 +62,7 @@ class Keeper:
         tries = tries + 1 if round_ == status["round"] else 1
         if tries > _TRIES:
             why = f"started {_TRIES} times without getting past round {status['round']}"
-            write_whole(path, json.dumps({**status, "state": "failed", "why": why}, indent=1))
+            write_status(path, {**status, "state": "failed", "why": why})
             self.say(f"{status['run']}: {why}")
             return
         with connect(self.kit) as admin:
@@ -73,7 +71,7 @@ class Keeper:
             self._end_old(admin, status)
             job = admin.submit(status["run"], status["experiment"])
         self._tries[status["run"]] = (status["round"], tries)
-        write_whole(path, json.dumps({**status, "pid": os.getpid(), "job": job, "beat": time.time()}, indent=1))
+        write_status(path, {**status, "pid": os.getpid(), "job": job, "beat": time.time()})
         self.say(f"{status['run']}: goes on after round {status['round']}")
 
     def _are_back(self, admin: Admin, status: dict[str, Any]) -> bool:
@@ -102,14 +100,6 @@ class Keeper:
                 self._told[status["run"]] = status["job"]
                 self.say(f"{status['run']}: {', '.join(back)} came back; the run takes it in after this round")
                 admin.command(status["job"], "restart")
-
-
-def read_status(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    except (OSError, ValueError):
-        return {}
 
 
 def _is_alive(pid: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
+import fcntl
 import os
 import re
 import shutil
@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 from fedrel.errors import UserError
 from fedrel.federation.engines.nvflare.kits import Kit
-from fedrel.federation.engines.nvflare.platform import START
 from fedrel.federation.engines.nvflare.remarks import Remarks
-from fedrel.files import write_whole
+from fedrel.federation.engines.nvflare.status import write_start
 
 LOG = "node.log"
 _JOB = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -44,7 +43,7 @@ class Node:
 
     def run(self) -> None:
         """Until a signal ends it."""
-        write_whole(self.kit.folder / START, json.dumps(self.settings, indent=1))
+        write_start(self.kit.folder, self.settings)
         _tidy(self.kit)
         deaths = 0
         remarks = Remarks(self.kit, self.kit.folder / LOG, self.say)
@@ -67,7 +66,7 @@ class Node:
                     time.sleep(_TICK)
 
     @contextmanager
-    def _process(self, log: Any) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             self.kit.command(),
             cwd=self.kit.folder,
@@ -127,8 +126,6 @@ def _signals() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _single(kit: Kit) -> Iterator[None]:
     """Two nodes with one kit would take each other's messages."""
-    import fcntl
-
     path = kit.folder / ".node.lock"
     with path.open("w") as file:
         try:

@@ -5,13 +5,12 @@ This process sees bytes only. It imports neither torch nor anything that reads t
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fedrel.federation import frames
+from fedrel.federation.engines.nvflare.status import read_start
 from fedrel.federation.frames import ClosedError, Frame, OverdueError
 
 PAYLOAD, HEADER = "payload", "header"
 TASK = "fedrel"  # the only one that a platform's job knows
-START = "local/start.json"  # what `fedrel platform start` was told
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Child:
 
     begin: Frame | None = None  # how it is told of the run
     process: subprocess.Popen[bytes] | None = None
-    pipes: tuple[int, int] = field(default=(-1, -1))  # to read from, to write to
+    pipes: tuple[int, int] = (-1, -1)  # to read from, to write to
     asked: int = 0
 
     def ask(self, frame: Frame, deadline: float, abort: Signal) -> Frame:
@@ -124,7 +123,7 @@ def _is_plain(name: str) -> bool:
 
 def _own_settings(kit: Path, name: str) -> dict[str, Any]:
     """Where this platform keeps what is its own; the coordinator has no say in it."""
-    told = json.loads((kit / START).read_text(encoding="utf-8"))
+    told = read_start(kit)
     return {
         "name": name,
         "data": told["data"],

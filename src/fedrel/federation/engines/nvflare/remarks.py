@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrel.errors import UserError
+from fedrel.errors import ShutOutError, UserError
 from fedrel.federation.engines.nvflare.kits import Kit
+from fedrel.files import Tail
 
 _AGAIN = 300.0  # seconds until the same is said again
 _OFTEN, _WITHIN = 4, 60.0  # times, seconds
@@ -21,7 +22,7 @@ class Remark(NamedTuple):
     sentence: str  # with the kit's fields, and the groups of the pattern by number
     often: bool = False  # only if it happens again and again
     news: bool = False  # said whenever it happens
-    final: bool = False  # the node ends
+    final: type[UserError] | None = None  # the node ends with it
 
 
 _BOTH = (
@@ -45,7 +46,14 @@ _PLATFORM = (
         "start again to hear which",
     ),
     Remark(
-        "Authenticator - ERROR - registration rejected: (.*)", "the coordinator refuses {kit.name}: {0}", final=True
+        "Authenticator - ERROR - registration rejected: (Client '.*' is disabled)",  # who is revoked is, and stays so
+        "the coordinator refuses {kit.name}: {0}",
+        final=ShutOutError,
+    ),
+    Remark(
+        "Authenticator - ERROR - registration rejected: (.*)",
+        "the coordinator refuses {kit.name}: {0}",
+        final=UserError,
     ),
     Remark(
         r"conn_manager - ERROR - .*:PORT\] failed with exception SSLCertVerificationError.*verify failed: ([^(]+)",
@@ -95,21 +103,15 @@ class Remarks:
     kit: Kit
     log: Path
     say: Callable[[str], None]
-    place: int = 0
     _said: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.place = self.log.stat().st_size if self.log.exists() else 0
+        self._new = Tail(self.log)
 
     def __call__(self) -> None:
-        with self.log.open("rb") as file:
-            file.seek(self.place)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self.place += len(line)
-                self._read(line.decode(errors="replace"))
+        for line in self._new.lines():
+            self._read(line.decode(errors="replace"))
 
     def _read(self, line: str) -> None:
         for remark in _COORDINATOR if self.kit.role == "coordinator" else _PLATFORM:
@@ -120,7 +122,7 @@ class Remarks:
 
     def _consider(self, remark: Remark, sentence: str, about: str) -> None:
         if remark.final:
-            raise UserError(sentence)
+            raise remark.final(sentence)
         now = time.monotonic()
         if remark.often:
             times = self._seen[about] = [it for it in self._seen.get(about, []) if now - it < _WITHIN] + [now]

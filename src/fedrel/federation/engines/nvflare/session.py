@@ -20,8 +20,7 @@ from fedrel.errors import UserError
 from fedrel.federation.engines.nvflare.hardening import COORDINATOR_CLASSES, PLATFORM_CLASSES, pin_session_settings
 from fedrel.federation.engines.nvflare.kits import Kit
 from fedrel.federation.engines.nvflare.platform import TASK
-
-COMMAND = "fedrel"  # that a running job answers
+from fedrel.federation.engines.nvflare.status import COMMAND
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,6 @@ class Admin:
     def abort(self, job: str) -> None:
         with _explained("stop a run"):
             self._session.abort_job(job)
-
-    def download(self, job: str) -> Path:
-        with _explained("fetch a run"):
-            return Path(self._session.download_job_result(job))
 
 
 @contextmanager

@@ -1,0 +1,171 @@
+"""Nothing private on the wire: somebody listens between real processes, with all session keys, and finds nothing that
+was planted, whatever the method.
+"""
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedrel.federation.engines.nvflare.kits import open_kit
+from fedrel.federation.engines.nvflare.status import status_files
+from fedrel.privacy.ledger import read as read_ledger
+from tests.canary import (
+    FEDERATED,
+    Planted,
+    break_line,
+    everything_planted,
+    found_in_files,
+    planted_world,
+    review,
+    settings,
+    traces,
+)
+from tests.deployment import Deployment
+from tests.parity.consortium import PLATFORMS
+from tests.processes import descendants
+from tests.wire import Tap, plain
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return planted_world(tmp_path_factory.mktemp("canary") / "world")
+
+
+class Tapped(Deployment):
+    """A federation in which somebody listens between every platform and the coordinator, and has all session keys."""
+
+    def __init__(self, folder: Path, world: Path) -> None:
+        super().__init__(folder, world, PLATFORMS)
+        self.key_log = folder / "session.keys"
+        self.taps = {name: Tap("localhost", open_kit(self.kits / name).port) for name in PLATFORMS}
+        self.elsewhere: set[tuple[str, int]] = set()  # connections of platforms that go past the taps
+        self._watched = threading.Event()
+        self._watch = threading.Thread(target=self._look_around)
+        for name, tap in self.taps.items():
+            for file in ("kit.json", "startup/fed_client.json"):
+                path = self.kits / name / file
+                path.write_text(path.read_text().replace(str(tap.target[1]), str(tap.port)))
+            archive = folder / Planted(name).folder
+            shutil.copytree(world / name, archive)
+            review(archive, name, archive / "verdicts.sqlite")
+
+    def __enter__(self):
+        for tap in self.taps.values():
+            tap.__enter__()
+        super().__enter__()
+        self._watch.start()
+        return self
+
+    def __exit__(self, *problem):
+        self._watched.set()
+        self._watch.join()
+        super().__exit__(*problem)
+        for tap in self.taps.values():
+            tap.__exit__(*problem)
+
+    def start(self, name, *more):
+        archive = self.folder / Planted(name).folder
+        own = ["--data", str(archive), "--store", str(archive / "verdicts.sqlite")] if name in PLATFORMS else []
+        super().start(name, *own, *more)
+
+    def said(self, name) -> tuple[bytes, bytes]:
+        """All that a platform sent, and all that it was sent, connection after connection."""
+        opened = [plain(talk, self.key_log) for talk in self.taps[name].talks]
+        return b"".join(there for there, _ in opened), b"".join(back for _, back in opened)
+
+    def _look_around(self):
+        while not self._watched.wait(0.3):
+            for name, tap in self.taps.items():
+                found = connections([self.nodes[name].pid, *descendants(self.nodes[name].pid)])
+                self.elsewhere |= {(name, port) for port in found - {tap.port}}
+
+
+def connections(pids) -> set[int]:
+    """The ports to which these processes are connected, other than those on which they listen themselves."""
+    mine: set[str] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it ended
+            mine |= {str(it.readlink()) for it in Path(f"/proc/{pid}/fd").iterdir()}
+    listening, near_and_far = set(), []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            near, far = (int(address.rpartition(":")[2], 16) for address in fields[1:3])
+            if f"socket:[{fields[9]}]" not in mine:
+                continue
+            if fields[3] == "0A":
+                listening.add(near)
+            else:
+                near_and_far.append((near, far))
+    return {far for near, far in near_and_far if near not in listening and far not in listening}
+
+
+@pytest.fixture(scope="module")
+def tapped(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tapped")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSLKEYLOGFILE", str(folder / "session.keys"))
+        with Tapped(folder, world) as running:
+            yield running
+
+
+def require_silence(federation: Tapped) -> None:
+    """Nothing that was planted, and no key, is in what any platform sent or got, nor anywhere at the coordinator's."""
+    secrets = everything_planted()
+    key = open_kit(federation.kits / "p0").blinding_key()
+    runs = [path.name.removesuffix(".status.json") for path in status_files(federation.runs)]
+    keys = [key, *(hmac.digest(key, run.encode(), "sha256") for run in runs)]
+    keys += [hmac.digest(it, f"round {round_}".encode(), "sha256") for it in keys[1:] for round_ in range(3)]
+    hidden = {form for it in keys for form in (it, it.hex().encode(), base64.b64encode(it))}
+    for name in PLATFORMS:
+        sent, got = federation.said(name)
+        assert traces(secrets, sent) == [] and traces(secrets, got) == []
+        assert not any(form in sent or form in got for form in hidden)
+    for folder in (federation.runs, federation.kits / "coordinator", federation.kits / "admin"):
+        assert found_in_files(folder, secrets) == {}
+    assert traces(secrets, (federation.folder / "coordinator.log").read_bytes()) == []
+    assert federation.elsewhere == set()
+
+
+def unseen(sent: bytes, entries) -> list[str]:
+    """Replies of a ledger that are not in what was sent, byte for byte."""
+    wanted = {entry.sha256: entry for entry in entries if not entry.refused}
+    for found in re.finditer(rb'\{["}]', sent):  # where the header of a record may begin, after its length
+        begin = found.start() - 8
+        for digest, entry in list(wanted.items()):
+            if hashlib.sha256(sent[begin : begin + entry.bytes]).hexdigest() == digest:
+                del wanted[digest]
+    return [f"{entry.run}, round {entry.round}, {entry.task}" for entry in wanted.values()]
+
+
+@pytest.mark.parametrize(
+    "method", [it if it == "lazy-mil" else pytest.param(it, marks=pytest.mark.slow) for it in FEDERATED]
+)
+def test_nothing_that_was_planted_goes_over_the_wire(method, tapped):
+    tapped.train(method, *settings(method, "words that are trained"))
+    for name in PLATFORMS:
+        sent, got = tapped.said(name)
+        entries = [it for it in read_ledger(tapped.kits / name / "ledger" / "ledger.jsonl") if it.run == method]
+        assert entries and unseen(sent, entries) == []  # or the search would prove nothing
+        assert method.encode() in got
+    require_silence(tapped)
+
+
+@pytest.mark.slow
+def test_a_platform_that_fails_says_nothing_of_its_text_over_the_wire(tapped):
+    """One cannot read its data, another's node itself is broken; the third goes on alone."""
+    break_line(tapped.folder / Planted("p0").folder)
+    start = tapped.kits / "p1" / "local" / "start.json"
+    start.write_text(start.read_text().replace("{", Planted("p1").words[1]))
+    tapped.train("failing", *settings("fedavg", "words that are trained"), "engine.min_platforms=1")
+    failures = {name: it["why"] for name, it in tapped.status("failing")["platforms"].items()}
+    assert failures["p0"] == "the reason is in the platform's own log" and failures["p1"] and not failures["p2"]
+    assert f"{Planted('p0').folder}/train.jsonl:3: not a JSON object" in (tapped.kits / "p0" / "node.log").read_text()
+    require_silence(tapped)

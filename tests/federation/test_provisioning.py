@@ -1,0 +1,131 @@
+"""Parties are added, renewed and shut out, and each name is given once."""
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
+from nvflare.apis.utils.format_check import name_check
+from nvflare.private.fed.server.client_manager import ClientManager
+
+from fedrel.errors import UserError
+from fedrel.federation.engines.nvflare import provisioning
+from fedrel.federation.engines.nvflare.kits import Kit, open_kit
+from tests.kits import PLATFORMS, certify, context, files, handshake
+
+
+def test_a_new_platform_gets_the_key_that_the_others_share(federation):
+    kit = open_kit(provisioning.add(federation, "late", "platform"))
+    assert kit == Kit(federation / "late", "late", "platform", "localhost", 8999)
+    assert kit.blinding_key() == open_kit(federation / "a").blinding_key()
+    handshake(context(federation / "coordinator", server=True), context(kit.folder, server=False))
+    assert "late" in [party.name for party in open_kit(federation / "coordinator").members()]
+    assert not list(federation.glob(".*"))
+
+
+def test_the_shared_key_comes_from_a_platform_or_not_at_all(federation, tmp_path):
+    for name in PLATFORMS:
+        (federation / name).rename(tmp_path / name)
+    before = files(federation)
+    with pytest.raises(UserError, match=r"only platforms have the blinding key; .* --key-from KIT"):
+        provisioning.add(federation, "late", "platform")
+    with pytest.raises(UserError, match="has no blinding key; only platforms share it"):
+        provisioning.add(federation, "late", "platform", federation / "admin")
+    assert files(federation) == before
+    provisioning.add(federation, "late", "platform", tmp_path / "b")
+    assert open_kit(federation / "late").blinding_key() == open_kit(tmp_path / "b").blinding_key()
+
+
+def test_a_viewer_may_only_look_and_has_no_blinding_key(federation):
+    kit = open_kit(provisioning.add(federation, "eve", "viewer"))
+    assert "member" in str(kit.certificate.subject) and kit.role == "admin"
+    assert not (kit.folder / "local/blinding.key").exists()
+
+
+def test_names_are_given_once(federation):
+    for name in ("a", "A", "admin", "ADMIN"):
+        with pytest.raises(UserError, match=r"somebody has this name already|a meaning of its own"):
+            provisioning.add(federation, name, "admin")
+    (federation / "b2").mkdir()
+    with pytest.raises(UserError, match="b2: already there"):
+        provisioning.add(federation, "b2", "platform")
+
+
+def test_a_renewed_certificate_is_for_the_same_key_and_nothing_else_changes(federation):
+    (federation / "a/local/policy.toml").write_text('[methods]\nallow = ["feded"]\n')
+    certify(federation, federation / "a", since=timedelta(days=-9), until=timedelta(days=-2))
+    shutil.copy(federation / "a/startup/client.crt", federation / "ca/issued/a.crt")
+    before, key = files(federation / "a"), open_kit(federation / "a", dates=False).certificate.public_key()
+    assert provisioning.renew(federation, ["a"]) == {"a": federation / "a/startup/client.crt"}
+    after = files(federation / "a")
+    assert {path for path in after if after[path] != before.get(path)} == {Path("startup/client.crt")}
+    certificate = open_kit(federation / "a").certificate
+    assert certificate.public_key() == key
+    assert certificate.not_valid_after_utc - datetime.now(UTC) > timedelta(days=364)
+    handshake(context(federation / "coordinator", server=True), context(federation / "a", server=False))
+
+
+def test_a_certificate_is_renewed_without_its_kit(federation, tmp_path):
+    shutil.move(federation / "b", tmp_path / "b")
+    (path,) = provisioning.renew(federation, ["b"]).values()
+    assert files(federation / "b").keys() == {Path("startup/client.crt")}
+    shutil.copy(path, tmp_path / "b/startup/client.crt")
+    assert open_kit(tmp_path / "b").name == "b"
+
+
+def test_everybody_is_renewed_but_who_was_shut_out(federation):
+    provisioning.revoke(federation, "b")
+    assert list(provisioning.renew(federation)) == ["coordinator", "keeper", "a", "st-Mary_2", "admin"]
+    assert list(provisioning.renew(federation, ["coordinator"])) == ["coordinator", "keeper"]
+    with pytest.raises(UserError, match="b was shut out; add it again under another name"):
+        provisioning.renew(federation, ["b"])
+    with pytest.raises(UserError, match="nobody is called z; there is coordinator, keeper, a, b"):
+        provisioning.renew(federation, ["z"])
+
+
+def test_no_certificate_outlives_the_authority(federation):
+    about = json.loads((federation / "ca/federation.json").read_text())
+    (federation / "ca/federation.json").write_text(json.dumps({**about, "days": 99_999}))
+    provisioning.renew(federation, ["a"])
+    root = x509.load_pem_x509_certificate((federation / "ca/rootCA.pem").read_bytes())
+    assert open_kit(federation / "a").certificate.not_valid_after_utc == root.not_valid_after_utc
+
+
+def test_who_is_shut_out_is_refused_by_the_server_by_name(federation):
+    provisioning.revoke(federation, "b")
+    provisioning.revoke(federation, "admin")
+    server = ClientManager()
+    server.set_disabled_clients_file(str(federation / "coordinator/disabled_clients.json"))
+    assert server.is_client_disabled("b") and server.is_client_disabled("admin@fedrel.local")
+    assert not server.is_client_disabled("a") and not server.is_client_disabled("keeper@fedrel.local")
+    gone = [party for party in open_kit(federation / "coordinator").members() if party.revoked]
+    assert [(party.name, party.role) for party in gone] == [("b", "platform"), ("admin", "admin")]
+    with pytest.raises(UserError, match="b was shut out on 20"):
+        provisioning.revoke(federation, "b")
+    with pytest.raises(UserError, match="coordinator cannot be shut out of its own federation"):
+        provisioning.revoke(federation, "coordinator")
+    with pytest.raises(UserError, match="somebody has this name already"):
+        provisioning.add(federation, "b", "admin")
+
+
+def test_without_the_authority_s_key_nobody_is_let_in(federation):
+    (federation / "ca/rootCA.key").unlink()
+    before = files(federation)
+    with pytest.raises(UserError, match="only who has this key can give out certificates"):
+        provisioning.add(federation, "late", "platform")
+    assert files(federation) == before
+
+
+@given(st.text(max_size=60) | st.from_regex(r"[A-Za-z0-9_.-]{1,50}", fullmatch=True))
+def test_a_name_that_we_accept_nvflare_accepts(name):
+    try:
+        provisioning.check_name(name, "platform", {})
+    except UserError:
+        return
+    invalid, why = name_check(name, "client")
+    assert not invalid, why
+    assert Path(name).name == name and name.casefold() not in ("ca", "server", "coordinator", "admin", "keeper")

@@ -1,0 +1,111 @@
+"""What does leave a platform: fact keys that are fresh each time, and, where words are trained, which words it uses."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedrel import datasets
+from fedrel.bags import fact_name
+from fedrel.encoding.words import WordEncoding
+from fedrel.federation.codec import decode
+from fedrel.federation.protocol import named_in
+from tests.canary import Recorded, planted_world
+from tests.parity.consortium import PLATFORMS, read
+
+PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return planted_world(tmp_path_factory.mktemp("canary") / "world")
+
+
+# ------------------------------------------------------------------------------------------- fact keys
+
+
+@pytest.fixture(scope="module")
+def elections(world, tmp_path_factory):
+    """Two runs of the same experiment under different names."""
+    folder = tmp_path_factory.mktemp("elections")
+    experiment = read(world, "method.name=lazy-mil", "method.warmup=0", "extractor.embeddings=trainable")
+    made = {}
+    for run in ("one", "two"):
+        made[run] = Recorded(world, folder / run, experiment, run)
+        made[run].train(folder / f"run-{run}")
+    return made
+
+
+def test_fact_keys_are_fresh_in_every_round_and_every_run(elections):
+    keys: dict[tuple[str, int], set[int]] = {}
+    for run, consortium in elections.items():
+        for (_, round_), reply in consortium.records("score").items():
+            keys.setdefault((run, round_), set()).update(named_in(reply, "ballot")["key"].tolist())
+    assert len(keys) == 6
+    assert len(set().union(*keys.values())) == sum(map(len, keys.values()))  # no key comes twice
+
+
+def test_elections_are_those_of_the_facts_themselves(elections):
+    for consortium in elections.values():
+        facts = {name: facts_of(consortium, name) for name in PLATFORMS}
+        assert set.intersection(*map(set, facts.values())), "platforms share facts, or there is nothing to elect"
+        ballots = consortium.records("score")
+        told = {(name, round_): decode(it) for name, kind, round_, it in consortium.told if kind == "train_elected"}
+        for round_ in range(3):
+            best: dict[str, tuple[float, str]] = {}  # of every fact: the highest score, and whose it is
+            for name in PLATFORMS:
+                scores = named_in(ballots[name, round_], "ballot")["score"].tolist()
+                for fact, score in zip(facts[name], scores, strict=True):
+                    if fact not in best or score > best[fact][0]:
+                        best[fact] = score, name
+            for name in PLATFORMS:
+                won = named_in(told[name, round_], "wins")["won"].tolist()
+                assert won == [best[fact][1] == name for fact in facts[name]]
+
+
+def facts_of(consortium, name):
+    """The facts that the platform puts to the vote, in the order of its ballot."""
+    participant = consortium.workers[name].participant
+    data = participant.experiment.data
+    dataset = datasets.load_part(data, consortium.world / name, relations=data.relations)
+    firsts = participant.site.shard.rows[participant.site.shard.bag_starts[:-1]].tolist()
+    elected = [row for row in firsts if dataset.train.labels[row] >= participant.site.first_relation]
+    return [fact_name(dataset, dataset.train, row) for row in elected]
+
+
+# ------------------------------------------------------------ what does leave, where words are trained
+
+
+def words_sent(world: Path, folder: Path, *settings: str) -> dict[str, set[str]]:
+    """The words whose vectors each platform sent."""
+    consortium = Recorded(world, folder / "homes", read(world, "method.name=fedavg", *settings))
+    consortium.train(folder / "run")
+    encoding = consortium.coordination.setup.encoding
+    assert isinstance(encoding, WordEncoding)
+    sent: dict[str, set[str]] = {name: set() for name in PLATFORMS}
+    for (name, _), reply in consortium.records("train").items():
+        rows = named_in(reply, "weights").get("words#rows")
+        sent[name] |= {encoding.vocabulary.words[row] for row in ([] if rows is None else rows.tolist())}
+    return sent
+
+
+def test_trained_word_vectors_tell_which_words_a_platform_uses_and_the_ledger_says_so(world, tmp_path, fedrel):
+    """A public word that one platform alone uses is not in its bytes, but its number is; that is said, not hidden."""
+    told = shutil.copytree(world, tmp_path / "world")
+    for name, split in (("coordinator", "dev"), ("p0", "train")):
+        path = told / name / f"{split}.jsonl"
+        first, *others = path.read_text().splitlines(keepends=True)
+        row = json.loads(first)
+        path.write_text(json.dumps(row | {"token": ["Paracelsus", *row["token"][1:]]}) + "\n" + "".join(others))
+    sent = words_sent(told, tmp_path / "trained", "extractor.embeddings=trainable")
+    assert [name for name in PLATFORMS if "paracelsus" in sent[name]] == ["p0"]
+    shown = fedrel("ledger", "show", tmp_path / "trained" / "homes" / "p0", "--json")
+    assert "weights/words#rows" in shown.out and "which words your text uses" in shown.out
+    assert "**which words the platform's text uses**" in PAGE.read_text(encoding="utf-8")
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{word} {'0.1 ' * 50}".strip() + "\n" for word in ("paracelsus", "the", "surgeon")))
+    frozen = ["extractor.embeddings=frozen", f"extractor.vectors={vectors}"]
+    assert not any(words_sent(told, tmp_path / "frozen", *frozen).values())
+    shown = fedrel("ledger", "show", tmp_path / "frozen" / "homes" / "p0", "--json")
+    assert shown.code == 0 and "weights/" in shown.out and "weights/words" not in shown.out
