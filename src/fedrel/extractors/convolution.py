@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.encoding.packed import PackedBatch
+from fedrel.encoding.packed import PackedBatch, PackedShard
 from fedrel.encoding.shard import Batch
 from fedrel.extractors import kernels
 from fedrel.extractors.encoder import Encoder
@@ -79,7 +79,7 @@ class Convolution(Encoder):
         pooled = _piece_max(features, piece, lengths.numel())  # (S·(pieces+1), filters)
         return pooled.view(len(lengths), self.pieces + 1, self.filters)[:, : self.pieces]
 
-    def piece_lengths(self, batch: PackedBatch) -> Tensor:
+    def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:
         raise AssertionError("every convolution has its own")
 
 

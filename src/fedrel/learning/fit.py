@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from fedrel.config import Training
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
+from fedrel.learning.by_hand import by_hand
 from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
@@ -50,10 +52,11 @@ def fit(
     model.draw_from(seed, training.dropout)
     order = generator(seed, torch.device("cpu"))  # of the sentences, wherever the model is
     optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, lr, pull)
+    backward = _backward_of(model, shard, training, loss, plain=plain)
     for _ in range(training.epochs):
         losses = []
         for chosen in torch.split(units[torch.randperm(len(units), generator=order)], training.batch):
-            losses.append(_backward(model, shard, chosen, training.micro_batch, loss, plain=plain))
+            losses.append(backward(chosen))
             optimizer.step()
         steps += len(losses)
         mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
@@ -63,6 +66,17 @@ def fit(
     if not model.is_finite():
         raise DivergedError("the weights are not numbers any more; lower training.lr")
     return Fitted(steps=steps, loss=mean_loss, sentences=sentences)
+
+
+def _backward_of(
+    model: Model, shard: Shard, training: Training, loss: Loss | None, *, plain: bool
+) -> Callable[[Tensor], Tensor]:
+    """How units become a gradient of the model's weights; returns their mean loss."""
+    whole = training.micro_batch == 0 or training.micro_batch >= training.batch
+    hand = by_hand(model, shard, loss, at_once=training.batch) if whole and (plain or model.denoiser.chooses) else None
+    if hand is None:
+        return lambda units: _backward(model, shard, units, training.micro_batch, loss, plain=plain)
+    return hand if plain else lambda bags: hand(model.choose_in(shard, bags))
 
 
 def _backward(model: Model, shard: Shard, units: Tensor, at_once: int, loss: Loss | None, *, plain: bool) -> Tensor:
