@@ -103,7 +103,9 @@ class Training:
 class Engine:
     kind: Literal["local"] = "local"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: one per core
+    workers: int = number(
+        0, low=0, high=1_024
+    )  # platforms that work side by side; 0: as many as a short trial finds useful
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
     threads: int = number(1, low=0, high=1_024)
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"  # of a transformer; auto: bfloat16 on a GPU

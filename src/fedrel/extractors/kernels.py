@@ -78,7 +78,7 @@ def _maxima(
     lengths: Any,  # (S, pieces + 1)
     first: int,  # of the columns to fill: F of them
     maxima: Any,  # (S·pieces, all filters) to fill
-    rows: Any,  # (S·pieces, all filters) to fill: where each maximum stands; -1 in an empty piece
+    rows: Any,  # (S·pieces, all filters) to fill: where each maximum stands, -1 in an empty piece; None: nobody asks
 ) -> None:
     tokens, window, filters, apart = len(words), word_part.shape[1], len(bias), word_part.shape[2]
     half = window // 2
@@ -100,7 +100,8 @@ def _maxima(
     for s in range(lengths.shape[0]):
         for p in range(lengths.shape[1] - 1):
             best[:] = -np.inf if lengths[s, p] else 0
-            row[:] = t if lengths[s, p] else -1
+            if rows is not None:  # known when this is compiled, so that it costs nothing where nobody asks
+                row[:] = t if lengths[s, p] else -1
             for _ in range(lengths[s, p]):
                 if (
                     window == 3
@@ -114,7 +115,8 @@ def _maxima(
                         value = (a[f] + b[f]) + (c[f] + (d[f] + e[f]))
                         less = value <= best[f]  # what is no number is not
                         best[f] = best[f] if less else value
-                        row[f] = row[f] if less else t
+                        if rows is not None:
+                            row[f] = row[f] if less else t
                 else:
                     features[:] = offsets
                     for k in range(window):
@@ -126,10 +128,12 @@ def _maxima(
                     for f in range(apart):
                         less = features[f] <= best[f]
                         best[f] = best[f] if less else features[f]
-                        row[f] = row[f] if less else t
+                        if rows is not None:
+                            row[f] = row[f] if less else t
                 t += 1
             maxima[piece, first : first + filters] = best[:filters]
-            rows[piece, first : first + filters] = row[:filters]
+            if rows is not None:
+                rows[piece, first : first + filters] = row[:filters]
             piece += 1
         t += lengths[s, -1]
 
@@ -214,7 +218,7 @@ def fill_maxima(
     tails: Any,
     lengths: Any,  # (S, pieces + 1)
     maxima: Any,  # (S·pieces, F) to fill
-    rows: Any,  # (S·pieces, F) to fill: where each maximum stands; -1 in an empty piece
+    rows: Any = None,  # (S·pieces, F) to fill: where each maximum stands; -1 in an empty piece
 ) -> None:
     width = vectors.shape[1] + 2 * head_position.shape[1]
     window = weight.shape[1] // width
@@ -240,6 +244,26 @@ def fill_maxima(
         )
 
 
-table_convolution: Callable[..., Tensor] = _TableConvolution.apply
-"""(vectors, head_position, tail_position, weight, bias, words, heads, tails, lengths) → (S·pieces, F) maxima by piece;
-`lengths` counts the tokens of each piece of each sentence, its last column those that belong to none."""
+_table_convolution: Callable[..., Tensor] = _TableConvolution.apply
+
+
+def table_convolution(
+    vectors: Tensor,
+    head_position: Tensor,
+    tail_position: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    words: Tensor,
+    heads: Tensor,
+    tails: Tensor,
+    lengths: Tensor,
+) -> Tensor:
+    """(S·pieces, F) maxima by piece; `lengths` counts the tokens of each piece of each sentence, its last column those
+    that belong to none.
+    """
+    given = (head_position, tail_position, weight, bias, words, heads, tails, lengths)
+    if torch.is_grad_enabled():
+        return _table_convolution(vectors, *given)
+    maxima = weight.new_empty(lengths.shape[0] * (lengths.shape[1] - 1), len(weight))
+    fill_maxima(vectors, *(tensor.numpy() for tensor in (*given, maxima)))
+    return maxima
