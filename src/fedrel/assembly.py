@@ -26,6 +26,7 @@ from fedrel.evaluation.at_home import HeldOutAtHome
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
 from fedrel.extractors.convolution import Convolution
+from fedrel.federation.engines.side_by_side import useful_threads
 from fedrel.federation.protocol import Site, nobody_judges
 from fedrel.federation.sampling import Sampler
 from fedrel.feedback.judges import judges_of
@@ -301,7 +302,7 @@ def workers_of(experiment: Experiment) -> int:
     """How many platforms work side by side: on a GPU one, which fills it."""
     if choose_device(experiment.engine.device).type != "cpu":
         return 1
-    return experiment.engine.workers or cores()
+    return experiment.engine.workers or useful_threads()
 
 
 def cohort_of(setup: Setup) -> int:

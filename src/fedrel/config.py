@@ -103,7 +103,7 @@ class Training:
 class Engine:
     kind: Literal["local"] = "local"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: one per core
+    workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: as many as a trial finds useful
     # platforms that train as one program; auto: on a GPU. The last digits differ from training them one by one
     cohort: Literal["auto", "on", "off"] = "auto"
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from fedrel.encoding.packed import PackedBatch
+from fedrel.encoding.packed import PackedBatch, PackedShard
 from fedrel.extractors.convolution import Convolution
 
 
 class CNN(Convolution):
     pieces = 1
 
-    def piece_lengths(self, batch: PackedBatch) -> Tensor:
+    def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:
         return torch.stack([batch.piece_lengths[:, :3].sum(1), batch.piece_lengths[:, 3]], dim=1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.encoding.packed import PackedBatch
+from fedrel.encoding.packed import PackedBatch, PackedShard
 from fedrel.encoding.shard import Batch
 from fedrel.extractors import kernels
 from fedrel.extractors.encoder import Encoder
@@ -79,7 +79,7 @@ class Convolution(Encoder):
         ends = lengths.reshape(-1).cumsum(0).view_as(lengths)[:, : self.pieces].reshape(-1)
         return piece_max(features, ends, lengths[:, : self.pieces].reshape(-1))
 
-    def piece_lengths(self, batch: PackedBatch) -> Tensor:
+    def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:
         raise AssertionError("every convolution has its own")
 
 

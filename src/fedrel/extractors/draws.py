@@ -40,10 +40,10 @@ def key(seed: int, call: int) -> int:
 
 def kept(vectors: Tensor, key: int, dropout: float) -> Tensor:
     """Like `vectors`, 1/(1-dropout) where a number stays and 0 where it goes."""
-    if AVAILABLE and vectors.device.type == "cpu":
+    if AVAILABLE and vectors.device.type == "cpu" and vectors.dtype in (torch.float32, torch.float64):
         scales = torch.empty_like(vectors)
         array = scales.view(-1).numpy()
-        _fill(array, np.uint32(key % (1 << 32)), np.uint32(_threshold(dropout)), array.dtype.type(1 / (1 - dropout)))
+        fill(array, *settings(key, dropout, array.dtype))
         return scales
     places = torch.arange(vectors.numel(), dtype=torch.int32, device=vectors.device)
     return (stays(places + key, dropout).to(vectors.dtype) / (1 - dropout)).view(vectors.shape)
@@ -61,8 +61,13 @@ def _threshold(dropout: float) -> int:
     return min(round(dropout * (1 << 32)), (1 << 32) - 1)
 
 
+def settings(key: int, dropout: float, kind: Any) -> tuple[Any, Any, Any]:
+    """What `fill` goes by, for numbers of this kind."""
+    return np.uint32(key % (1 << 32)), np.uint32(_threshold(dropout)), kind.type(1 / (1 - dropout))
+
+
 @compiled
-def _fill(scales: Any, key: Any, threshold: Any, scale: Any) -> None:
+def fill(scales: Any, key: Any, threshold: Any, scale: Any) -> None:
     for i in range(len(scales)):
         x = np.uint32(np.uint32(i) + key)
         x = np.uint32(np.uint32(x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from fedrel.compiled import AVAILABLE, compiled
+from fedrel.extractors.gradients import gradients, room, stride
+from fedrel.extractors.products import multiply
 
-_CACHE = 600_000  # bytes that stay close to a core while they are worked on; most have a megabyte or more
+_CACHE = 2_500_000  # bytes that stay close to a core while they are worked on
 
 
 def usable(device: torch.device) -> bool:
@@ -43,21 +45,32 @@ def _distinct(tokens: Any, known: int) -> Any:
 
 @compiled
 def _parts(weight: Any, width: int) -> Any:
-    """(F, window·width) → (width, window·F)."""
+    """(F, window·width) → (width, window·G): each part begins a cache line, and zeros follow the F filters."""
     filters, window = len(weight), weight.shape[1] // width
-    parts = np.empty((width, window * filters), weight.dtype)
+    apart = stride(filters)
+    parts = np.zeros((width, window, apart), weight.dtype)
     for k in range(window):
         for j in range(width):
+            part, column = parts[j, k], weight[:, k * width + j]
             for f in range(filters):
-                parts[j, k * filters + f] = weight[f, k * width + j]
-    return parts
+                part[f] = column[f]
+    return parts.reshape((width, window * apart))
+
+
+@compiled
+def _product(positions: Any, parts: Any, window: int) -> Any:
+    """(P, d) times the first d of these parts (…, window·G) → (P, window, G)."""
+    product = np.empty((len(positions), parts.shape[1]), parts.dtype)
+    multiply(positions, parts, product)
+    return product.reshape((len(positions), window, -1))
 
 
 @compiled
 def _maxima(
-    word_part: Any,  # (U, window, F) of each distinct word
-    head_part: Any,  # (P, window, F) of each distance to the head
-    tail_part: Any,
+    word_part: Any,  # (U, window, G) of each distinct word
+    parts: Any,  # (width, window·G)
+    head_position: Any,  # (P, d)
+    tail_position: Any,
     bias: Any,  # (F,)
     words: Any,  # (T,) places among the distinct words
     heads: Any,  # (T,)
@@ -65,27 +78,31 @@ def _maxima(
     lengths: Any,  # (S, pieces + 1)
     first: int,  # of the columns to fill: F of them
     maxima: Any,  # (S·pieces, all filters) to fill
-    rows: Any,  # (S·pieces, all filters) to fill: where each maximum stands; -1 in an empty piece
+    rows: Any,  # (S·pieces, all filters) to fill: where each maximum stands, -1 in an empty piece; None: nobody asks
 ) -> None:
-    tokens, window, filters = len(words), word_part.shape[1], len(bias)
+    tokens, window, filters, apart = len(words), word_part.shape[1], len(bias), word_part.shape[2]
     half = window // 2
-    features = np.empty(filters, maxima.dtype)
+    position = head_position.shape[1]
+    head_part = _product(head_position, parts[len(parts) - 2 * position :], window)  # (P, window, G) of each distance
+    tail_part = _product(tail_position, parts[len(parts) - position :], window)
+    offsets = np.zeros(apart, bias.dtype)
+    offsets[:filters] = bias
     # Along a sentence distances grow by one, so the share of a whole window can be looked up in one row.
     head_sum, tail_sum = np.empty_like(head_part[:, 0]), np.empty_like(tail_part[:, 0])
     if window == 3:
         for p in range(1, len(head_part) - 1):
-            for f in range(filters):
-                head_sum[p, f] = head_part[p - 1, 0, f] + head_part[p, 1, f] + head_part[p + 1, 2, f] + bias[f]
+            for f in range(apart):
+                head_sum[p, f] = head_part[p - 1, 0, f] + head_part[p, 1, f] + head_part[p + 1, 2, f] + offsets[f]
                 tail_sum[p, f] = tail_part[p - 1, 0, f] + tail_part[p, 1, f] + tail_part[p + 1, 2, f]
+    best, row, features = np.empty(apart, maxima.dtype), np.empty(apart, np.int32), np.empty(apart, maxima.dtype)
     piece = 0
     t = 0
     for s in range(lengths.shape[0]):
         for p in range(lengths.shape[1] - 1):
-            best, row = maxima[piece, first : first + filters], rows[piece, first : first + filters]
-            piece += 1
-            best[:] = 0
-            row[:] = -1
-            for i in range(lengths[s, p]):
+            best[:] = -np.inf if lengths[s, p] else 0
+            if rows is not None:  # known when this is compiled, so that it costs nothing where nobody asks
+                row[:] = t if lengths[s, p] else -1
+            for _ in range(lengths[s, p]):
                 if (
                     window == 3
                     and 0 < t < tokens - 1
@@ -94,105 +111,39 @@ def _maxima(
                 ):  # the usual case in one pass, the features in registers
                     a, b, c = word_part[words[t - 1], 0], word_part[words[t], 1], word_part[words[t + 1], 2]
                     d, e = head_sum[heads[t]], tail_sum[tails[t]]
-                    for f in range(filters):
+                    for f in range(apart):
                         value = (a[f] + b[f]) + (c[f] + (d[f] + e[f]))
-                        greater = i == 0 or value > best[f]
-                        best[f] = value if greater else best[f]
-                        row[f] = t if greater else row[f]
-                    t += 1
-                    continue
-                features[:] = bias
-                for k in range(window):
-                    near = t + k - half
-                    if 0 <= near < tokens:
-                        word, head, tail = (
-                            word_part[words[near], k],
-                            head_part[heads[near], k],
-                            tail_part[tails[near], k],
-                        )
-                        for f in range(filters):
-                            features[f] += word[f] + (head[f] + tail[f])
-                if i == 0:
-                    best[:] = features
-                    row[:] = t
+                        less = value <= best[f]  # what is no number is not
+                        best[f] = best[f] if less else value
+                        if rows is not None:
+                            row[f] = row[f] if less else t
                 else:
-                    for f in range(filters):
-                        greater = features[f] > best[f]
-                        best[f] = features[f] if greater else best[f]
-                        row[f] = t if greater else row[f]
+                    features[:] = offsets
+                    for k in range(window):
+                        near = t + k - half
+                        if 0 <= near < tokens:
+                            a, d, e = word_part[words[near], k], head_part[heads[near], k], tail_part[tails[near], k]
+                            for f in range(apart):
+                                features[f] += a[f] + (d[f] + e[f])
+                    for f in range(apart):
+                        less = features[f] <= best[f]
+                        best[f] = best[f] if less else features[f]
+                        if rows is not None:
+                            row[f] = row[f] if less else t
                 t += 1
+            maxima[piece, first : first + filters] = best[:filters]
+            if rows is not None:
+                rows[piece, first : first + filters] = row[:filters]
+            piece += 1
         t += lengths[s, -1]
 
 
 @compiled
-def _gradients(
-    grad: Any,  # (S·pieces, F)
-    rows: Any,  # (S·pieces, F)
-    vectors: Any,  # (U, D) of the distinct words
-    head_position: Any,  # (P, d)
-    tail_position: Any,
-    weight: Any,  # (F, window·(D+2d))
-    words: Any,
-    heads: Any,
-    tails: Any,
-) -> Any:
-    """Of the distinct words, both position tables, the weight and the bias."""
-    tokens, dimension, position = len(words), vectors.shape[1], head_position.shape[1]
-    width = dimension + 2 * position
-    reach = weight.shape[1]  # of one window, in numbers that lie side by side
-    half = reach // width // 2
-    pieces, filters = grad.shape
-    inputs = np.zeros((tokens + reach // width - 1) * width, vectors.dtype)  # zero beyond both ends
-    for t in range(tokens):
-        here = inputs[(t + half) * width : (t + half + 1) * width]
-        word, head, tail = vectors[words[t]], head_position[heads[t]], tail_position[tails[t]]
-        for j in range(dimension):
-            here[j] = word[j]
-        for j in range(position):
-            here[dimension + j] = head[j]
-            here[dimension + position + j] = tail[j]
-    to_inputs = np.zeros_like(inputs)
-    to_weight, to_bias = np.zeros_like(weight), np.zeros(filters, weight.dtype)
-    starts, sizes = np.empty(pieces, np.int64), np.empty(pieces, grad.dtype)
-    for f in range(filters):
-        count = 0
-        for piece in range(pieces):
-            if rows[piece, f] >= 0 and grad[piece, f] != 0:
-                starts[count], sizes[count] = rows[piece, f] * width, grad[piece, f]
-                to_bias[f] += grad[piece, f]
-                count += 1
-        own, to_own = weight[f], to_weight[f]
-        fours = count - count % 4
-        for i in range(0, fours, 4):  # the sum of four stays in registers
-            a, b = inputs[starts[i] : starts[i] + reach], inputs[starts[i + 1] : starts[i + 1] + reach]
-            c, d = inputs[starts[i + 2] : starts[i + 2] + reach], inputs[starts[i + 3] : starts[i + 3] + reach]
-            for j in range(reach):
-                to_own[j] += (sizes[i] * a[j] + sizes[i + 1] * b[j]) + (sizes[i + 2] * c[j] + sizes[i + 3] * d[j])
-        for i in range(fours, count):
-            a = inputs[starts[i] : starts[i] + reach]
-            for j in range(reach):
-                to_own[j] += sizes[i] * a[j]
-        for i in range(count):
-            to_window = to_inputs[starts[i] : starts[i] + reach]
-            for j in range(reach):
-                to_window[j] += sizes[i] * own[j]
-    to_vectors, to_head, to_tail = np.zeros_like(vectors), np.zeros_like(head_position), np.zeros_like(tail_position)
-    for t in range(tokens):
-        here = to_inputs[(t + half) * width : (t + half + 1) * width]
-        word, head, tail = to_vectors[words[t]], to_head[heads[t]], to_tail[tails[t]]
-        for j in range(dimension):
-            word[j] += here[j]
-        for j in range(position):
-            head[j] += here[dimension + j]
-            tail[j] += here[dimension + position + j]
-    to_head[0], to_tail[0] = 0, 0  # the separator's vector is zero for good
-    return to_vectors, to_head, to_tail, to_weight, to_bias
-
-
-@compiled
-def _descend(weight: Any, grad: Any, shrink: float, lr: float) -> None:
-    for i in range(len(weight)):
-        weight[i] = shrink * weight[i] - lr * grad[i]
+def _descend(weights: Any, grads: Any, shrink: float, lr: float) -> None:
+    for n in range(len(weights)):
+        weight, grad = weights[n], grads[n]
+        for i in range(len(weight)):
+            weight[i] = shrink * weight[i] - lr * grad[i]
 
 
 @compiled
@@ -203,10 +154,12 @@ def _add_rows(table: Any, rows: Any, change: Any, scale: float) -> None:
             row[j] += scale * change[i, j]
 
 
-def descend(weight: Tensor, grad: Tensor, *, shrink: float, lr: float) -> None:
-    """weight ← shrink·weight - lr·grad, in one pass."""
-    kind = weight.numpy().dtype.type
-    _descend(weight.view(-1).numpy(), grad.reshape(-1).numpy(), kind(shrink), kind(lr))
+def descend(weights: list[Tensor], grads: list[Tensor], *, shrink: float, lr: float) -> None:
+    """weight ← shrink·weight - lr·grad of each, in one pass; all have one dimension."""
+    arrays = tuple(weight.numpy() for weight in weights)
+    if arrays:
+        kind = arrays[0].dtype.type
+        _descend(arrays, tuple(grad.numpy() for grad in grads), kind(shrink), kind(lr))
 
 
 def add_rows(table: Tensor, rows: Tensor, change: Tensor, scale: float) -> None:
@@ -236,31 +189,81 @@ class _TableConvolution(torch.autograd.Function):
         lengths: Tensor,
     ) -> Tensor:
         tables = (vectors, head_position, tail_position)
-        width = sum(table.shape[1] for table in tables)
-        pieces = lengths.shape[0] * (lengths.shape[1] - 1)
-        maxima, rows = weight.new_empty(pieces, len(weight)), torch.empty(pieces, len(weight), dtype=torch.int32)
-        places = [index.numpy() for index in (words, heads, tails, lengths)]
-        results = maxima.numpy(), rows.numpy()
-        at_once = max(16, _CACHE // (len(vectors) * weight.shape[1] // width * weight.element_size()))
-        for first in range(0, len(weight), at_once):  # filters, as many as leave their products in the cache
-            chosen, offsets = weight[first : first + at_once].numpy(), bias[first : first + at_once].numpy()
-            parts = torch.from_numpy(_parts(chosen, width))
-            products, begin = [], 0
-            for table in tables:
-                product = torch.mm(table, parts[begin : begin + table.shape[1]])
-                products.append(product.view(len(table), -1, len(chosen)).numpy())  # (rows, window, F)
-                begin += table.shape[1]
-            _maxima(*products, offsets, *places, first, *results)
+        shape = lengths.shape[0] * (lengths.shape[1] - 1), len(weight)
+        maxima, rows = weight.new_empty(shape), torch.empty(shape, dtype=torch.int32)
+        given = (*tables[1:], weight, bias, words, heads, tails, lengths, maxima, rows)
+        fill_maxima(vectors, *(tensor.numpy() for tensor in given))
         ctx.save_for_backward(*tables, weight, words, heads, tails, rows)
         return maxima
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *tables, weight, words, heads, tails, rows = (saved.numpy() for saved in ctx.saved_tensors)
-        grads = _gradients(grad.contiguous().numpy(), rows, *tables, weight, words, heads, tails)
-        return (*(torch.from_numpy(g) for g in grads), None, None, None, None)
+        *tables, weight, words, heads, tails, rows = ctx.saved_tensors
+        found = [torch.empty_like(of) for of in (*tables, weight, weight[:, 0])]
+        width = sum(table.shape[1] for table in tables)
+        space = weight.new_empty(room(len(words), width, weight.shape[1] // width, len(weight)))
+        given = (grad.contiguous(), rows, *tables, weight, words, heads, tails, space, *found)
+        gradients(*(tensor.numpy() for tensor in given))
+        return (*found, None, None, None, None)
 
 
-table_convolution: Callable[..., Tensor] = _TableConvolution.apply
-"""(vectors, head_position, tail_position, weight, bias, words, heads, tails, lengths) → (S·pieces, F) maxima by piece;
-`lengths` counts the tokens of each piece of each sentence, its last column those that belong to none."""
+def fill_maxima(
+    vectors: Tensor,  # (U, D) of the distinct words
+    head_position: Any,  # (P, d)
+    tail_position: Any,
+    weight: Any,  # (F, window·(D+2d))
+    bias: Any,
+    words: Any,  # (T,) places among the distinct words
+    heads: Any,
+    tails: Any,
+    lengths: Any,  # (S, pieces + 1)
+    maxima: Any,  # (S·pieces, F) to fill
+    rows: Any = None,  # (S·pieces, F) to fill: where each maximum stands; -1 in an empty piece
+) -> None:
+    width = vectors.shape[1] + 2 * head_position.shape[1]
+    window = weight.shape[1] // width
+    fitting = _CACHE // (len(vectors) * window * weight.itemsize) // 16 * 16
+    at_once = max(16, fitting)  # filters, as many as leave their products in the cache
+    for first in range(0, len(weight), at_once):
+        chosen = slice(first, first + at_once)
+        parts = _parts(weight[chosen], width)
+        product = torch.mm(vectors, torch.from_numpy(parts[: vectors.shape[1]])).view(len(vectors), window, -1).numpy()
+        _maxima(
+            product,
+            parts,
+            head_position,
+            tail_position,
+            bias[chosen],
+            words,
+            heads,
+            tails,
+            lengths,
+            first,
+            maxima,
+            rows,
+        )
+
+
+_table_convolution: Callable[..., Tensor] = _TableConvolution.apply
+
+
+def table_convolution(
+    vectors: Tensor,
+    head_position: Tensor,
+    tail_position: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    words: Tensor,
+    heads: Tensor,
+    tails: Tensor,
+    lengths: Tensor,
+) -> Tensor:
+    """(S·pieces, F) maxima by piece; `lengths` counts the tokens of each piece of each sentence, its last column those
+    that belong to none.
+    """
+    given = (head_position, tail_position, weight, bias, words, heads, tails, lengths)
+    if torch.is_grad_enabled():
+        return _table_convolution(vectors, *given)
+    maxima = weight.new_empty(lengths.shape[0] * (lengths.shape[1] - 1), len(weight))
+    fill_maxima(vectors, *(tensor.numpy() for tensor in (*given, maxima)))
+    return maxima

@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from fedrel.encoding.packed import PackedBatch
+from fedrel.encoding.packed import PackedBatch, PackedShard
 from fedrel.extractors.convolution import Convolution
 
 
 class PCNN(Convolution):
     pieces = 3
 
-    def piece_lengths(self, batch: PackedBatch) -> Tensor:
+    def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:
         return batch.piece_lengths

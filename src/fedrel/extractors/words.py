@@ -32,7 +32,8 @@ class WordTable(nn.Module):
         self.elsewhere = (1.0, 0.0)  # what became of rows that this shard lacks: so much of their start, of their push
         self._start: Tensor | None = None
         self._push: Tensor | None = None
-        self._seen: list[tuple[Tensor, Tensor]] = []
+        self._seen: list[tuple[Tensor, Tensor]] = []  # words, and their vectors that autograd knows
+        self._handed_in: list[tuple[Tensor, Tensor]] = []  # words, and the gradients of their vectors
 
     def load(self, rows: Tensor) -> None:
         """Takes over a (v, D) table, which it will change; row 0 is padding."""
@@ -57,6 +58,11 @@ class WordTable(nn.Module):
             vectors.requires_grad_()
             self._seen.append((tokens, vectors))
         return vectors
+
+    def hand_in(self, tokens: Tensor, grad: Tensor) -> None:
+        """The gradient of these words' vectors, found without autograd."""
+        if self.trainable:
+            self._handed_in.append((tokens, grad))
 
     def values(self, chosen: Tensor) -> Tensor:
         """The current vectors of these rows."""
@@ -84,16 +90,13 @@ class WordTable(nn.Module):
         self.elsewhere = start * shrink + lr * pull, push * shrink - lr
         if self.factor < _SMALL:
             self._fold()
-        for tokens, vectors in self._seen:
-            if vectors.grad is None:
-                continue
+        for tokens, grad in self._gradients():
             if kernels.usable(self.rows.device):
-                kernels.add_rows(self.rows, tokens, vectors.grad, -lr / self.factor)
+                kernels.add_rows(self.rows, tokens, grad, -lr / self.factor)
             else:
-                change = vectors.grad.mul_(-lr / self.factor)
+                change = grad.mul_(-lr / self.factor)
                 self.rows.scatter_add_(0, tokens[:, None].expand_as(change), change)
         self.rows[0] = 0
-        self._seen = []
 
     def _fold(self) -> None:
         self.rows = self.values(torch.arange(len(self.rows), device=self.rows.device))
@@ -102,9 +105,14 @@ class WordTable(nn.Module):
     def gradient(self) -> Tensor:
         """(v, D) of all rows, for optimisers that need it whole, from the vectors handed out since the last time."""
         whole = torch.zeros_like(self.rows)
-        for tokens, vectors in self._seen:
-            if vectors.grad is not None:
-                whole.index_add_(0, tokens, vectors.grad)
+        for tokens, grad in self._gradients():
+            whole.index_add_(0, tokens, grad)
         whole[0] = 0
-        self._seen = []
         return whole
+
+    def _gradients(self) -> list[tuple[Tensor, Tensor]]:
+        """Words and the gradients of their vectors, since the last time."""
+        found = [(tokens, vectors.grad) for tokens, vectors in self._seen if vectors.grad is not None]
+        found += self._handed_in
+        self._seen, self._handed_in = [], []
+        return found

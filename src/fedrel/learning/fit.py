@@ -13,6 +13,7 @@ from torch import Tensor
 from fedrel.config import Training
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
+from fedrel.learning.by_hand import by_hand
 from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
@@ -89,10 +90,11 @@ def fit_alone(work: Work) -> Fitted:
     model.train()
     model.draw_from(work.seed, training.dropout)
     optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, work.lr, work.pull)
+    backward = _backward_of(work)
     for batches in work.epochs():
         losses = []
         for chosen in batches:
-            losses.append(_backward(work, chosen))
+            losses.append(backward(chosen))
             optimizer.step()
         steps += len(losses)
         mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
@@ -102,6 +104,17 @@ def fit_alone(work: Work) -> Fitted:
     if not model.is_finite():
         raise DivergedError("the weights are not numbers any more; lower training.lr")
     return Fitted(steps=steps, loss=mean_loss, sentences=work.sentences)
+
+
+def _backward_of(work: Work) -> Callable[[Tensor], Tensor]:
+    """How units become a gradient of the model's weights; returns their mean loss."""
+    model, shard, training = work.model, work.shard, work.training
+    whole = training.micro_batch == 0 or training.micro_batch >= training.batch
+    able = whole and (work.plain or model.denoiser.chooses)
+    hand = by_hand(model, shard, work.loss, at_once=training.batch) if able else None
+    if hand is None:
+        return lambda units: _backward(work, units)
+    return hand if work.plain else lambda bags: hand(model.choose_in(shard, bags))
 
 
 def _backward(work: Work, units: Tensor) -> Tensor:

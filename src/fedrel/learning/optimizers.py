@@ -24,23 +24,29 @@ class SGD:
     def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
         self.lr, self.weight_decay = lr, training.weight_decay
         self.named, self.words = model.trained_parameters(), model.encoder.words
+        self.flat = [weight.detach().view(-1) for _, weight in self.named]
         self.pulls = Pulls(model, pull) if pull else None
 
     @torch.no_grad()
     def step(self) -> None:
         strength = self.pulls.strength if self.pulls else 0.0
         shrink = 1.0 - self.lr * self.weight_decay
-        for name, weight in self.named:
-            if weight.grad is None:
-                if not self.pulls:
-                    continue
-                weight.grad = torch.zeros_like(weight)
-            if self.pulls:
+        if self.pulls:
+            for name, weight in self.named:
+                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
                 self.pulls.add_to(name, weight, weight.grad)
-            if kernels.usable(weight.device):
-                kernels.descend(weight, weight.grad, shrink=shrink, lr=self.lr)
-            else:
-                weight.mul_(shrink).sub_(weight.grad, alpha=self.lr)
+        learnt = [
+            (own, weight.grad)
+            for (_, weight), own in zip(self.named, self.flat, strict=True)
+            if weight.grad is not None
+        ]
+        weights, grads = [own for own, _ in learnt], [grad.view(-1) for _, grad in learnt]
+        if kernels.usable(self.words.rows.device):
+            kernels.descend(weights, grads, shrink=shrink, lr=self.lr)
+        else:
+            torch._foreach_mul_(weights, shrink)
+            torch._foreach_sub_(weights, grads, alpha=self.lr)
+        for _, weight in self.named:
             weight.grad = None
         if self.words.trainable:
             self.words.step(self.lr, self.weight_decay, strength)
