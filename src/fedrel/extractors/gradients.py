@@ -163,9 +163,9 @@ def _to_inputs(
                 _add_four(to_window, flat, starts, sizes, i)
                 i += 4
             while i < ends[t]:
-                own = flat[starts[i] : starts[i] + reach]
+                own, size = flat[starts[i] : starts[i] + reach], sizes[i]
                 for j in range(reach):
-                    to_window[j] += sizes[i] * own[j]
+                    to_window[j] += size * own[j]
                 i += 1
         known = max(first - half, 0), min(first + _PLACES - half, tokens)  # whose sums are complete
         _to_tables(

@@ -152,6 +152,7 @@ def _add_rows(table: Any, rows: Any, change: Any, scale: float) -> None:
         row = table[rows[i]]
         for j in range(table.shape[1]):
             row[j] += scale * change[i, j]
+    table[0] = 0
 
 
 def descend(weights: list[Tensor], grads: list[Tensor], *, shrink: float, lr: float) -> None:
@@ -163,7 +164,7 @@ def descend(weights: list[Tensor], grads: list[Tensor], *, shrink: float, lr: fl
 
 
 def add_rows(table: Tensor, rows: Tensor, change: Tensor, scale: float) -> None:
-    """table[rows] += scale·change; a row may be named several times."""
+    """table[rows] += scale·change; a row may be named several times, and the first, padding, stays zero."""
     array = table.numpy()
     _add_rows(array, rows.numpy(), change.numpy(), array.dtype.type(scale))
 

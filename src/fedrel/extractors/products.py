@@ -21,9 +21,9 @@ def scalar_products(rows: Any, seen: Any, products: Any) -> None:
             u += d[j] * seen[j]
         products[i], products[i + 1], products[i + 2], products[i + 3] = r, s, t, u
     for i in range(fours, len(rows)):
-        r = rows.dtype.type(0)
+        r, a = rows.dtype.type(0), rows[i]
         for j in range(len(seen)):
-            r += rows[i, j] * seen[j]
+            r += a[j] * seen[j]
         products[i] = r
 
 
@@ -41,5 +41,6 @@ def multiply(left: Any, right: Any, product: Any) -> None:
             for j in range(len(to)):
                 to[j] += (r * a[j] + s * b[j]) + (t * c[j] + u * d[j])
         for k in range(fours, inner):
+            r, a = left[i, k], right[k]
             for j in range(len(to)):
-                to[j] += left[i, k] * right[k, j]
+                to[j] += r * a[j]

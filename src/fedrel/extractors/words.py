@@ -96,7 +96,7 @@ class WordTable(nn.Module):
             else:
                 change = grad.mul_(-lr / self.factor)
                 self.rows.scatter_add_(0, tokens[:, None].expand_as(change), change)
-        self.rows[0] = 0
+                self.rows[0] = 0
 
     def _fold(self) -> None:
         self.rows = self.values(torch.arange(len(self.rows), device=self.rows.device))
