@@ -15,7 +15,7 @@ from torch import Tensor
 from fedrel import config, datasets
 from fedrel.algorithms import METHODS, Centralised, FedAvg, Feedback
 from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_name, sentence_bags
-from fedrel.config import Experiment, Extractor, Training
+from fedrel.config import Experiment, Extractor
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding, vectors
 from fedrel.encoding.shard import Shard
@@ -25,7 +25,7 @@ from fedrel.errors import UserError, suggest
 from fedrel.evaluation.at_home import HeldOutAtHome
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
-from fedrel.federation.protocol import Site, nobody_judges
+from fedrel.federation.protocol import Notes, Site, nobody_judges
 from fedrel.federation.sampling import Sampler
 from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import WORDS, Model
@@ -33,9 +33,12 @@ from fedrel.learning.named import Named
 from fedrel.parallel import cores
 from fedrel.partition import Division, divide, one_after_another
 from fedrel.privacy.blind import blind, of_round
+from fedrel.recent import Recent
 from fedrel.seeds import derive, seeded
 
 __all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
+
+_PACKED = 2**30  # bytes of packed text that stay in memory; the store itself is mapped, not read
 
 
 @dataclass(frozen=True)
@@ -296,7 +299,9 @@ def workers_of(experiment: Experiment) -> int:
 
 
 class Sites(Mapping[str, Site]):
-    """The platforms, each made when it is first asked for, and the server's own sentences."""
+    """The platforms, each made when it is asked for, and the server's own sentences. The text of those who were asked
+    lately stays packed; what a platform noted down stays in any case.
+    """
 
     def __init__(
         self,
@@ -326,7 +331,8 @@ class Sites(Mapping[str, Site]):
         self.fresh = bool(secret)
         self.secret = secret or secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
-        self._made: dict[str, Site] = {}
+        self._notes: dict[str, Notes] = {}
+        self._made = Recent[Site](_PACKED)
         self._judges = {}
         if experiment.method["name"] == "feedback":
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)
@@ -343,9 +349,7 @@ class Sites(Mapping[str, Site]):
         )
 
     def __getitem__(self, name: str) -> Site:
-        if name not in self._made:
-            self._made[name] = self.make(name, self.dataset.train, self.rows[name])
-        return self._made[name]
+        return self._made.get(name, lambda: self._make(name), lambda site: site.shard.nbytes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rows)
@@ -353,28 +357,32 @@ class Sites(Mapping[str, Site]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def make(self, name: str, split: Split, rows: Ints) -> Site:
-        shard = self.shard_of(split, rows)
+    def _make(self, name: str) -> Site:
+        train, notes = self.dataset.train, self._notes.setdefault(name, Notes())
+        shard = self.shard_of(train, self.rows[name])
 
         @lru_cache(maxsize=1)
         def blinded(secret: bytes) -> Tensor:
             firsts = shard.rows[shard.bag_starts[:-1]]
-            return blind((fact_name(self.dataset, split, int(row)) for row in firsts), secret)
+            return blind((fact_name(self.dataset, train, int(row)) for row in firsts), secret)
 
-        training: Training = self.experiment.training
-        site = Site(
+        return Site(
             name,
             shard,
             self.model,
-            training,
+            self.experiment.training,
             self.experiment.seed,
             first_relation=int(self.dataset.has_na),
-            fact_keys=lambda: blinded(of_round(self.secret, site.round) if self.fresh else self.secret),
+            fact_keys=lambda: blinded(of_round(self.secret, notes.round) if self.fresh else self.secret),
             common=self._common,
             judge=self._judges.get(name, nobody_judges),
             exams={split: self._exam(split, rows[name]) for split, rows in self.held_out.items()},
+            notes=notes,
         )
-        return site
+
+    def rows_in_order(self, name: str) -> Ints:
+        """The rows of a platform's sentences, as they lie in its shard."""
+        return fact_bags(self.dataset.train, self.rows[name])[0]
 
     def _exam(self, split: str, rows: Ints) -> HeldOutAtHome:
         held: Split = getattr(self.dataset, split)
@@ -386,7 +394,3 @@ class Sites(Mapping[str, Site]):
 
     def pack(self, split: Split, rows: Ints, starts: Ints) -> Shard:
         return self.encoding.pack(split, rows, starts, self._numbers)
-
-    @property
-    def memories(self) -> dict[str, dict[str, Named | float]]:
-        return {name: site.memory for name, site in self._made.items() if site.memory}

@@ -124,8 +124,12 @@ class Execution:
             raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
         self._engine.bytes_up = self.standing.bytes_up
         self._engine.bytes_down = self.standing.bytes_down
-        for name, memory in saved.memories.items():
-            self.setup.sites[name].memory = {key: self._at_home(value) for key, value in memory.items()}
+        self._engine.remember(
+            {
+                name: {key: self._at_home(value) for key, value in memory.items()}
+                for name, memory in saved.memories.items()
+            }
+        )
         # A round that was cut off is repeated: what it had already logged goes.
         for name in ("metrics.jsonl", "ledger.jsonl"):
             lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
@@ -137,7 +141,7 @@ class Execution:
 
     def _save(self, folder: Path) -> None:
         progress = dict(vars(self.standing))
-        saved = checkpoint.Checkpoint(self.state, self.setup.sites.memories, progress)
+        saved = checkpoint.Checkpoint(self.state, self._engine.memories(), progress)
         checkpoint.save(folder / "checkpoint", saved)
         self.saved_rounds = self.standing.rounds
 
@@ -232,13 +236,8 @@ class Execution:
 
     def _selection(self) -> dict[str, float] | None:
         """What the platforms say they trained on, compared with the hidden truth of a synthetic world."""
-        if not isinstance(self._engine, Simulator):
-            return None
-        parts = []
-        for name in self._asked:
-            site = self.setup.sites[name]
-            if "selected" in site.scratch:
-                parts.append(site.shard.rows[named_in(site.scratch, "selected")["sentence"]])
+        selections = self._engine.selections().items()
+        parts = [self.setup.sites.rows_in_order(name)[places] for name, places in selections]
         return selection_quality(self.setup.dataset.train, np.concatenate(parts)) if parts else None
 
     def _exchange(self, ask: Ask) -> Replies:

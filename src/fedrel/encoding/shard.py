@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,6 +44,11 @@ class Shard:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """In memory."""
+        return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray | Tensor))
 
     @property
     def bags(self) -> int:
