@@ -28,6 +28,7 @@ LAYERS = [
     ["federation"],
     ["evaluation"],
     ["assembly"],
+    ["federation.engines.ray"],
     ["facts", "judging", "saved", "showcase", "sightings"],
     ["extraction"],
     ["execution", "feedback.review"],

@@ -22,7 +22,7 @@ from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, from_training, unknown_share
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError, suggest
-from fedrel.evaluation.at_home import HeldOutAtHome
+from fedrel.evaluation.at_home import SIZES, HeldOutAtHome
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
 from fedrel.federation.protocol import Notes, Site, nobody_judges
@@ -77,6 +77,11 @@ class Setup:
             hub=hub,
             at_home=tuple(at_home),
         )
+
+    @property
+    def reply_sizes(self) -> dict[str, int]:
+        """That the forms of replies speak of."""
+        return {"relations": len(self.dataset.relations), "common": len(self.hub.shard), **SIZES}
 
     def shard_of(self, split: Split) -> Shard:
         """A split as it is judged."""
@@ -302,6 +307,8 @@ class Sites(Mapping[str, Site]):
     """The platforms, each made when it is asked for, and the server's own sentences. The text of those who were asked
     lately stays packed; what a platform noted down stays in any case.
     """
+
+    here = True  # their text is on this machine
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from fedrel.evaluation.selection import selection_quality
 from fedrel.federation import checkpoint
 from fedrel.federation.codec import Record
 from fedrel.federation.engines.engine import Engine, Upload
+from fedrel.federation.engines.ray import OnRay
 from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import Ask, Replies, broadcast, named_in, number_in
 from fedrel.federation.run import Round, run
@@ -87,14 +88,20 @@ class Execution:
         self.saved_rounds = 0  # what a resumed run would go on from
         self.standing = _Standing(data=setup.dataset.folder.name)
         half = setup.experiment.engine.transport == "half"
-        self._direct = setup.model.device.type != "cpu" and not half  # weights stay where models train
+        ray = engine is None and setup.experiment.engine.kind == "ray"
+        # Weights stay where models train, if that is this process
+        self._direct = engine is None and not ray and setup.model.device.type != "cpu" and not half
         self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
         self._losses: list[tuple[float, float]] = []
         self._asked: set[str] = set()
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
-        self._engine = engine or Simulator(
-            setup.algorithm, setup.sites, workers=workers_of(setup.experiment), direct=self._direct, half=half
+        self._engine: Engine = engine or (
+            OnRay(setup)
+            if ray
+            else Simulator(
+                setup.algorithm, setup.sites, workers=workers_of(setup.experiment), direct=self._direct, half=half
+            )
         )
         self._engine.listen(self._note_upload, lambda ask, platform: tick(f"{ask.task} {platform}"))
         if resume:
@@ -153,10 +160,14 @@ class Execution:
             return
         self._pending, self._losses, self._asked = [], [], set()  # of a round that came to nothing
         todo = range(standing.rounds, training.rounds)
-        for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
-            yield self._close(done)
-            if self._stopped():
-                return
+        try:
+            for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
+                yield self._close(done)
+                if self._stopped():
+                    return
+        except UserError:
+            self.close()
+            raise
 
     def _close(self, done: Round) -> Progress:
         """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count. If too
@@ -281,7 +292,7 @@ class Execution:
         best_line = lines[standing.best_round - 1]
         looking = time.perf_counter()
         self.tick("looking at the training sentences")
-        seen = look(setup, best) if isinstance(self._engine, Simulator) else None
+        seen = look(setup, best) if setup.sites.here else None
         standing.add("showcase", time.perf_counter() - looking)
         selection = best_line["selection"]
         if selection is None and seen is not None and setup.model.denoiser.chooses:
@@ -315,7 +326,12 @@ class Execution:
         if setup.at_home:
             result["held_out"] = _held_out(setup, best_line, judged)
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        self.close()
         return result
+
+    def close(self) -> None:
+        """Lets everybody go who worked for the run; `finish` does."""
+        self._engine.close()
 
 
 def _labels(setup: Setup) -> dict[str, dict[str, int]]:

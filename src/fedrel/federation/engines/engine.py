@@ -44,3 +44,6 @@ class Engine(Protocol):
         """The sentences, by their places in its shard, that a platform says it chose in this round: of a simulation,
         where they do not leave the machine by that.
         """
+
+    def close(self) -> None:
+        """Nobody will be asked any more."""

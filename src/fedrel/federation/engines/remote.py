@@ -77,6 +77,9 @@ class Remote:
     def selections(self) -> Mapping[str, Tensor]:
         return {}
 
+    def close(self) -> None:
+        """The platforms are somebody else's."""
+
     def _encoded(self, ask: Ask) -> dict[str, Payload]:
         """Each message once, however many it goes to."""
         known: dict[int, Payload] = {}

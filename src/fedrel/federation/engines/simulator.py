@@ -51,13 +51,8 @@ class Simulator:
         self.on_upload, self.on_answer = on_upload, on_answer
 
     def __call__(self, ask: Ask) -> Replies:
-        self._encoded = {}
-        if ask.round != self._round:
-            self.end_round()
-            self._round = ask.round
-        self.active |= ask.to.keys()
         replies = Held()
-        for name, (found, reply) in self._answers(ask):
+        for name, (found, reply) in self.answers(ask):
             self.bytes_up += sum(entry.bytes for entry in found)
             self.on_upload(Upload(ask.round, name, ask.task, found))
             self.on_answer(ask, name)
@@ -67,8 +62,16 @@ class Simulator:
                 replies.add(name, decode(reply), reply)
         return replies
 
+    def answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
+        """Every platform's reply as it would travel, in the order of the request."""
+        self._encoded = {}
+        if ask.round != self._round:
+            self.end_round()
+            self._round = ask.round
+        self.active |= ask.to.keys()
+        return self._answers(ask)
+
     def _answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
-        """Every platform's reply, in the order of the request."""
         received = {name: self._deliver(message) for name, message in ask.to.items()}
         if min(self.workers, len(received)) < 2:
             for name, message in received.items():
@@ -103,6 +106,11 @@ class Simulator:
         for name in self.active & self._notes.keys():
             self._notes[name].scratch = {}
         self.active = set()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
     def memories(self) -> dict[str, Record]:
         return {name: notes.memory for name, notes in self._notes.items() if notes.memory}

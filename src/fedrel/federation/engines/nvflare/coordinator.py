@@ -156,7 +156,7 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
         engine = Remote(
             coordination.setup.algorithm,
             self._carry,
-            sizes=coordination.sizes,
+            sizes=coordination.setup.reply_sizes,
             announced=coordination.setup.sites.sizes,
             minimum=min(coordination.setup.experiment.engine.min_platforms, len(names)),
             half=coordination.setup.experiment.engine.transport == "half",
