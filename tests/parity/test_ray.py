@@ -110,6 +110,11 @@ def test_more_workers_than_the_cluster_has_cores_are_refused(address, tmp_path):
         Execution(on_ray("fedavg", address, "engine.workers=3"), tmp_path / "run")
 
 
+def test_an_address_where_nobody_answers_is_refused(refused):
+    told = refused("run", "--set", "engine.kind=ray", "--set", "engine.address=127.0.0.1:1", "--set", "data.size=600")
+    assert told.startswith('engine.address = "127.0.0.1:1": no Ray answers there (')
+
+
 def test_without_ray_there_is_one_sentence_that_says_what_to_install(refused, monkeypatch):
     def absent(name):
         raise ImportError(name)

@@ -11,6 +11,7 @@ import importlib
 import logging
 import os
 import secrets
+import socket
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -224,6 +225,7 @@ def _connect(settings: config.Engine) -> None:
     ray = _ray()
     if ray.is_initialized():
         return
+    _knock(settings.address)
     new: dict[str, Any] = {"num_cpus": settings.workers or cores(), "include_dashboard": False}
     try:
         with warnings.catch_warnings():
@@ -237,6 +239,17 @@ def _connect(settings: config.Engine) -> None:
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f'engine.address = "{settings.address}"' if settings.address else "Ray does not start here"
         raise UserError(f"{where}: {_first_line(error)}") from None
+
+
+def _knock(address: str) -> None:
+    """Ray itself would wait for minutes where nobody is."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f'engine.address = "{address}": no Ray answers there ({_first_line(error)})') from None
 
 
 def _capacity(settings: config.Engine) -> tuple[Literal["cpu", "cuda"], int]:

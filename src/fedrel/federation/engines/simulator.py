@@ -109,7 +109,7 @@ class Simulator:
 
     def close(self) -> None:
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.shutdown(cancel_futures=True)  # of a round that came to nothing
             self._pool = None
 
     def memories(self) -> dict[str, Record]:
