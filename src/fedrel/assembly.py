@@ -38,7 +38,7 @@ from fedrel.seeds import derive, seeded
 
 __all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
 
-_PACKED = 2**30  # bytes of packed text that stay in memory; the store itself is mapped, not read
+_PACKED = 2**28  # bytes of packed text that stay in memory; the store itself is mapped, not read
 
 
 @dataclass(frozen=True)
@@ -370,7 +370,7 @@ class Sites(Mapping[str, Site]):
 
         @lru_cache(maxsize=1)
         def blinded(secret: bytes) -> Tensor:
-            firsts = shard.rows[shard.bag_starts[:-1]]
+            firsts = shard.rows[shard.bag_starts[:-1].numpy()]
             return blind((fact_name(self.dataset, train, int(row)) for row in firsts), secret)
 
         return Site(

@@ -248,7 +248,7 @@ class Execution:
     def _selection(self) -> dict[str, float] | None:
         """What the platforms say they trained on, compared with the hidden truth of a synthetic world."""
         selections = self._engine.selections().items()
-        parts = [self.setup.sites.rows_in_order(name)[places] for name, places in selections]
+        parts = [self.setup.sites.rows_in_order(name)[places.numpy()] for name, places in selections]
         return selection_quality(self.setup.dataset.train, np.concatenate(parts)) if parts else None
 
     def _exchange(self, ask: Ask) -> Replies:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 Thing = TypeVar("Thing")
-_ASIDE = 8 * 2**10  # bytes of Python objects around a thing's arrays
+_ASIDE = 64 * 2**10  # bytes that a thing counts beside its own: a small one has little to lose, and objects around it
 
 
 class Recent(Generic[Thing]):
@@ -30,7 +30,7 @@ class Recent(Generic[Thing]):
             known = self._held.get(name)
         thing = make() if known is None else known[0]
         with self._lock:
-            self._keep(name, thing, size(thing) + _ASIDE)  # it may have grown since
+            self._keep(name, thing, size(thing) + _ASIDE)
         return thing
 
     def _keep(self, name: str, thing: Thing, size: int) -> None:

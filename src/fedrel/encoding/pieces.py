@@ -48,10 +48,6 @@ class PieceShard(Shard):
     max_length: int
     kept: list[Tensor] = field(default_factory=list)  # one (S, H), once an encoder that never changes has read them
 
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + sum(vectors.nbytes for vectors in self.kept)
-
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PieceBatch:
         if self.kept:
             nothing = torch.zeros((len(chosen), 0), dtype=torch.int64)

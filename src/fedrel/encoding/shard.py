@@ -47,7 +47,7 @@ class Shard:
 
     @property
     def nbytes(self) -> int:
-        """In memory."""
+        """Of its text in memory; not of what an encoder made of it, which is dear to make again."""
         return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray | Tensor))
 
     @property
