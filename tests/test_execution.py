@@ -218,3 +218,9 @@ def test_threads_do_not_leak_randomness():
     torch.manual_seed(9)
     prepare(tiny())
     assert torch.equal(torch.rand(1), expected)
+
+
+def test_platforms_may_hold_one_fact_or_sentence(tmp_path):
+    """numpy takes a tensor of one element, as an index, for a number."""
+    result = finish(tiny("partition.platforms=300", "training.rounds=1", "method.warmup=0"), tmp_path / "run")
+    assert 0 < result["selection"]["precision"] <= 1

@@ -10,7 +10,7 @@ import fedrel
 ROOT = Path(fedrel.__file__).parent
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = [
-    ["compiled", "errors", "seeds", "files", "parallel", "stopwatch", "templates", "units", "version"],
+    ["compiled", "errors", "seeds", "files", "parallel", "recent", "stopwatch", "templates", "units", "version"],
     ["config"],
     ["corpus"],
     ["alignment", "documents"],
@@ -28,6 +28,7 @@ LAYERS = [
     ["federation"],
     ["evaluation"],
     ["assembly"],
+    ["federation.engines.ray"],
     ["facts", "judging", "saved", "showcase", "sightings"],
     ["extraction"],
     ["execution", "feedback.review"],

@@ -1,5 +1,6 @@
-"""Size: a world as large as NYT10 fits into little memory."""
+"""Size: a world as large as NYT10, and thousands of platforms, fit into little memory."""
 
+import json
 import resource
 import subprocess
 import sys
@@ -26,3 +27,31 @@ def test_a_world_as_large_as_nyt10_loads_and_trains_a_round_in_4_gb(tmp_path):
     subprocess.run([sys.executable, "-c", CODE, str(tmp_path / "run")], check=True)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # kilobytes, the largest child so far
     assert max(peak, before) < 4 * 2**20
+
+
+def scale(*arguments):
+    command = [sys.executable, "-m", "benchmarks.scale", *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def test_the_benchmark_says_what_platforms_and_sentences_cost():
+    found = scale(
+        *("--size", 600, "--platforms", 100, "--fractions", 0.2, "--smallest", 600, "--times", 1),
+        *("--set", "extractor.filters=8", "--set", "training.rounds=2"),
+    )
+    [row] = found["platforms"]
+    assert (row["platforms"], row["platforms_of_cohort"], row["sentences"]) == (100, 20, 600)
+    assert 0 < row["resident_megabytes"] <= row["peak_megabytes"] + 1
+    assert found["sentences"][0]["sentences_of_cohort_over_first"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hundred_times_as_many_platforms_take_no_more_memory():
+    """All of them are active: three thousand replies of 300 kB would take a gigabyte."""
+    few, many = scale(
+        *("--size", 30_000, "--platforms", 30, 3_000, "--fractions", 1, "--times"),
+        *("--set", "training.rounds=1"),
+    )["platforms"]
+    assert many["megabytes_up"] > 500
+    assert many["peak_megabytes"] < 1.5 * few["peak_megabytes"]

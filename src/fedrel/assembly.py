@@ -15,19 +15,19 @@ from torch import Tensor
 from fedrel import config, datasets
 from fedrel.algorithms import METHODS, Centralised, FedAvg, Feedback
 from fedrel.bags import Dataset, Ints, Split, fact_bags, fact_names, sentence_bags
-from fedrel.config import Experiment, Extractor, Training
+from fedrel.config import Experiment, Extractor
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding, vectors
 from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, from_training, unknown_share
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError, suggest
-from fedrel.evaluation.at_home import HeldOutAtHome
+from fedrel.evaluation.at_home import SIZES, HeldOutAtHome
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.extractors import EXTRACTORS, Encoder
 from fedrel.extractors.convolution import Convolution
 from fedrel.federation.engines.side_by_side import useful_threads
-from fedrel.federation.protocol import Site, nobody_judges
+from fedrel.federation.protocol import Notes, Site, nobody_judges
 from fedrel.federation.sampling import Sampler
 from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import WORDS, Model
@@ -35,12 +35,15 @@ from fedrel.learning.named import Named
 from fedrel.parallel import cores
 from fedrel.partition import Division, divide, one_after_another
 from fedrel.privacy.blind import blind, of_round
+from fedrel.recent import Recent
 from fedrel.seeds import derive, seeded
 from fedrel.stopwatch import timed
 
 _AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
 
 __all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
+
+_PACKED = 2**28  # bytes of packed text that stay in memory; the store itself is mapped, not read
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,11 @@ class Setup:
             hub=hub,
             at_home=tuple(at_home),
         )
+
+    @property
+    def reply_sizes(self) -> dict[str, int]:
+        """That the forms of replies speak of."""
+        return {"relations": len(self.dataset.relations), "common": len(self.hub.shard), **SIZES}
 
     def shard_of(self, split: Split) -> Shard:
         """A split as it is judged."""
@@ -314,7 +322,11 @@ def cohort_of(setup: Setup) -> int:
 
 
 class Sites(Mapping[str, Site]):
-    """The platforms, each made when it is first asked for, and the server's own sentences."""
+    """The platforms, each made when it is asked for, and the server's own sentences. The text of those who were asked
+    lately stays packed; what a platform noted down stays in any case.
+    """
+
+    here = True  # their text is on this machine
 
     def __init__(
         self,
@@ -344,7 +356,8 @@ class Sites(Mapping[str, Site]):
         self.fresh = bool(secret)
         self.secret = secret or secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
-        self._made: dict[str, Site] = {}
+        self._notes: dict[str, Notes] = {}
+        self._made = Recent[Site](_PACKED)
         self._judges = {}
         if experiment.method["name"] == "feedback":
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)
@@ -361,9 +374,7 @@ class Sites(Mapping[str, Site]):
         )
 
     def __getitem__(self, name: str) -> Site:
-        if name not in self._made:
-            self._made[name] = self.make(name, self.dataset.train, self.rows[name])
-        return self._made[name]
+        return self._made.get(name, lambda: self._make(name), lambda site: site.shard.nbytes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rows)
@@ -372,29 +383,33 @@ class Sites(Mapping[str, Site]):
         return len(self.rows)
 
     @timed("data")
-    def make(self, name: str, split: Split, rows: Ints) -> Site:
-        shard = self.shard_of(split, rows)
+    def _make(self, name: str) -> Site:
+        train, notes = self.dataset.train, self._notes.setdefault(name, Notes())
+        shard = self.shard_of(train, self.rows[name])
 
         @lru_cache(maxsize=1)
         @timed("data")
         def blinded(secret: bytes) -> Tensor:
-            firsts = shard.rows[shard.bag_starts[:-1]]
-            return blind(fact_names(self.dataset, split, firsts), secret)
+            firsts = shard.rows[shard.bag_starts[:-1].numpy()]
+            return blind(fact_names(self.dataset, train, firsts), secret)
 
-        training: Training = self.experiment.training
-        site = Site(
+        return Site(
             name,
             shard,
             self.model,
-            training,
+            self.experiment.training,
             self.experiment.seed,
             first_relation=int(self.dataset.has_na),
-            fact_keys=lambda: blinded(of_round(self.secret, site.round) if self.fresh else self.secret),
+            fact_keys=lambda: blinded(of_round(self.secret, notes.round) if self.fresh else self.secret),
             common=self._common,
             judge=self._judges.get(name, nobody_judges),
             exams={split: self._exam(split, rows[name]) for split, rows in self.held_out.items()},
+            notes=notes,
         )
-        return site
+
+    def rows_in_order(self, name: str) -> Ints:
+        """The rows of a platform's sentences, as they lie in its shard."""
+        return fact_bags(self.dataset.train, self.rows[name])[0]
 
     def _exam(self, split: str, rows: Ints) -> HeldOutAtHome:
         held: Split = getattr(self.dataset, split)
@@ -406,7 +421,3 @@ class Sites(Mapping[str, Site]):
 
     def pack(self, split: Split, rows: Ints, starts: Ints) -> Shard:
         return self.encoding.pack(split, rows, starts, self._numbers)
-
-    @property
-    def memories(self) -> dict[str, dict[str, Named | float]]:
-        return {name: site.memory for name, site in self._made.items() if site.memory}

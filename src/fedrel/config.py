@@ -101,7 +101,8 @@ class Training:
 
 @dataclass(frozen=True)
 class Engine:
-    kind: Literal["local"] = "local"
+    kind: Literal["local", "ray"] = "local"
+    address: str = ""  # of ray: a cluster to join; empty: one on this machine, for this run
     device: Literal["auto", "cpu", "cuda"] = "auto"
     workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: as many as a trial finds useful
     # platforms that train as one program; auto: on a GPU. The last digits differ from training them one by one

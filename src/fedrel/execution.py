@@ -24,6 +24,7 @@ from fedrel.evaluation.selection import selection_quality
 from fedrel.federation import checkpoint
 from fedrel.federation.codec import Record
 from fedrel.federation.engines.engine import Engine, Upload
+from fedrel.federation.engines.ray import OnRay
 from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import Ask, Replies, broadcast, named_in, number_in
 from fedrel.federation.run import Round, run
@@ -89,20 +90,26 @@ class Execution:
         self.saved_rounds = 0  # what a resumed run would go on from
         self.standing = _Standing(data=setup.dataset.folder.name)
         half = setup.experiment.engine.transport == "half"
-        self._direct = setup.model.device.type != "cpu" and not half  # weights stay where models train
+        ray = engine is None and setup.experiment.engine.kind == "ray"
+        # Weights stay where models train, if that is this process
+        self._direct = engine is None and not ray and setup.model.device.type != "cpu" and not half
         self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
         self._losses: list[tuple[float, float]] = []
         self._asked: set[str] = set()
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
-        self._engine = engine or Simulator(
-            setup.algorithm,
-            setup.sites,
-            workers=workers_of(setup.experiment),
-            cohort=cohort_of(setup),
-            say=say,
-            direct=self._direct,
-            half=half,
+        self._engine: Engine = engine or (
+            OnRay(setup)
+            if ray
+            else Simulator(
+                setup.algorithm,
+                setup.sites,
+                workers=workers_of(setup.experiment),
+                cohort=cohort_of(setup),
+                say=say,
+                direct=self._direct,
+                half=half,
+            )
         )
         self._engine.listen(self._note_upload, lambda ask, platform: tick(f"{ask.task} {platform}"))
         if resume:
@@ -132,8 +139,12 @@ class Execution:
             raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
         self._engine.bytes_up = self.standing.bytes_up
         self._engine.bytes_down = self.standing.bytes_down
-        for name, memory in saved.memories.items():
-            self.setup.sites[name].memory = {key: self._at_home(value) for key, value in memory.items()}
+        self._engine.remember(
+            {
+                name: {key: self._at_home(value) for key, value in memory.items()}
+                for name, memory in saved.memories.items()
+            }
+        )
         # A round that was cut off is repeated: what it had already logged goes.
         for name in ("metrics.jsonl", "ledger.jsonl"):
             lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
@@ -145,7 +156,7 @@ class Execution:
 
     def _save(self, folder: Path) -> None:
         progress = dict(vars(self.standing))
-        saved = checkpoint.Checkpoint(self.state, self.setup.sites.memories, progress)
+        saved = checkpoint.Checkpoint(self.state, self._engine.memories(), progress)
         checkpoint.save(folder / "checkpoint", saved)
         self.saved_rounds = self.standing.rounds
 
@@ -157,10 +168,14 @@ class Execution:
             return
         self._pending, self._losses, self._asked = [], [], set()  # of a round that came to nothing
         todo = range(standing.rounds, training.rounds)
-        for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
-            yield self._close(done)
-            if self._stopped():
-                return
+        try:
+            for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
+                yield self._close(done)
+                if self._stopped():
+                    return
+        except UserError:
+            self.close()
+            raise
 
     def _close(self, done: Round) -> Progress:
         """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count. If too
@@ -241,13 +256,8 @@ class Execution:
 
     def _selection(self) -> dict[str, float] | None:
         """What the platforms say they trained on, compared with the hidden truth of a synthetic world."""
-        if not isinstance(self._engine, Simulator):
-            return None
-        parts = []
-        for name in self._asked:
-            site = self.setup.sites[name]
-            if "selected" in site.scratch:
-                parts.append(site.shard.rows[named_in(site.scratch, "selected")["sentence"]])
+        selections = self._engine.selections().items()
+        parts = [self.setup.sites.rows_in_order(name)[places.numpy()] for name, places in selections]
         return selection_quality(self.setup.dataset.train, np.concatenate(parts)) if parts else None
 
     def _exchange(self, ask: Ask) -> Replies:
@@ -292,7 +302,7 @@ class Execution:
         best_line = lines[standing.best_round - 1]
         looking = time.perf_counter()
         self.tick("looking at the training sentences")
-        seen = look(setup, best) if isinstance(self._engine, Simulator) else None
+        seen = look(setup, best) if setup.sites.here else None
         standing.add("showcase", time.perf_counter() - looking)
         selection = best_line["selection"]
         if selection is None and seen is not None and setup.model.denoiser.chooses:
@@ -328,7 +338,12 @@ class Execution:
         if setup.at_home:
             result["held_out"] = _held_out(setup, best_line, judged)
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        self.close()
         return result
+
+    def close(self) -> None:
+        """Lets everybody go who worked for the run; `finish` does."""
+        self._engine.close()
 
 
 def _labels(setup: Setup) -> dict[str, dict[str, int]]:

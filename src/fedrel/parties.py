@@ -39,7 +39,6 @@ from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, unknown_share
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
-from fedrel.evaluation.at_home import SIZES
 from fedrel.evaluation.task import evaluation_of
 from fedrel.federation.codec import CodecError, Payload, Record, decode
 from fedrel.federation.protocol import Form, Site, named_in, number_in
@@ -77,6 +76,8 @@ def _section(table: Mapping[str, object], name: str) -> dict[str, object]:
 class Elsewhere(Sites):
     """Platforms whose data this process does not have; only the coordinator's own sentences are here."""
 
+    here = False
+
     def __init__(
         self, names: Sequence[str], dataset: Dataset, encoding: Encoding, model: Model, experiment: Experiment
     ) -> None:
@@ -109,11 +110,6 @@ class Coordination:
     setup: Setup
     agreement: Record
     joined: dict[str, Record] = field(default_factory=dict)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """That the forms of replies speak of."""
-        return {"relations": len(self.setup.dataset.relations), "common": len(self.setup.hub.shard), **SIZES}
 
     def welcome(self, name: str, payload: Payload) -> None:
         """A platform has said how much it holds."""

@@ -44,7 +44,7 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
         probability = setup.model.label_probabilities(site.shard)
         chosen = best_of_group(probability, site.shard.bag_of_sentences())
         scores[site.shard.rows], holders[site.shard.rows] = probability.numpy(), number
-        best[name] = site.shard.rows[chosen]
+        best[name] = site.shard.rows[chosen.numpy()]
         if elects:
             ballots[name] = {"ballot": Named(key=site.fact_keys(), score=probability[chosen])}
     if elects:

@@ -13,7 +13,7 @@ from fedrel.errors import UserError
 from fedrel.execution import Execution
 from fedrel.federation.codec import encode
 from fedrel.federation.engines import simulator
-from fedrel.federation.protocol import named_in, number_in
+from fedrel.federation.protocol import Notes, named_in, number_in
 from fedrel.feedback import losses
 from fedrel.feedback.judges import SimulatedUsers
 from fedrel.feedback.keys import sentence_key
@@ -52,7 +52,7 @@ def collected(setup, name="p0"):
     ask = next(flow)
     assert ask.task == "collect"
     assert set(ask.to) == set(setup.sites)
-    site = replace(setup.sites[name], memory={})
+    site = replace(setup.sites[name], notes=Notes())
     assert setup.algorithm.collect(site, ask.to[name]) == {}
     return site, ask.to[name]
 
@@ -107,7 +107,7 @@ def test_a_platform_whose_users_accept_nothing_stays_silent(texts):
     verdicts = named_in(site.memory, "verdicts")
     site.memory["verdicts"] = Named(verdicts | {"verdict": torch.zeros_like(verdicts["verdict"])})
     assert setup.algorithm.train(site, message) == {}
-    assert setup.algorithm.train(replace(site, memory={}), message) == {}  # it was away when they were collected
+    assert setup.algorithm.train(replace(site, notes=Notes()), message) == {}  # it was away when they were collected
 
 
 def test_noise_free_feedback_on_two_classes_is_worth_the_labels(texts, tmp_path):

@@ -167,13 +167,14 @@ def test_a_platform_that_won_nothing_returns_nothing():
 def test_the_mean_is_weighted_by_selected_sentences():
     _, sites, hub, weights = federation()
     state, _, _ = play_round(LazyMIL(warmup=0), sites, hub, weights)
-    patches = []
+    patches, sizes = [], []
     for site in sites.values():
         chosen = site.scratch["selected"]["sentence"]
         site.model.load(weights, site.shard)
         fit(site.model, site.shard, TRAINING, lr=TRAINING.lr, seed=site.draw("train"), sentences=chosen)
-        patches.append((site.model.trained(site.shard, chosen), float(len(chosen))))
-    expected = weighted_mean(weights, patches)
+        patches.append(site.model.trained(site.shard, chosen))
+        sizes.append(float(len(chosen)))
+    expected = weighted_mean(weights, patches, sizes)
     assert all(torch.equal(expected[name], state["weights"][name]) for name in expected)
 
 

@@ -13,7 +13,7 @@ from fedrel.errors import UserError
 from fedrel.execution import Execution
 from fedrel.federation.engines.engine import Upload
 from fedrel.federation.engines.simulator import Simulator
-from fedrel.federation.protocol import Ask, Site, drive, named_in
+from fedrel.federation.protocol import Ask, Notes, Site, drive, named_in
 from fedrel.learning import fit as fitting
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import divergence
@@ -90,7 +90,7 @@ def test_scaffold_and_feddyn_by_hand():
         setup = prepare(experiment(method, "pcnn", *settings, "training.optimizer=sgd"))
         x = setup.weights
         push = Named({name: torch.full_like(value, 0.01) for name, value in x.items()})
-        site = replace(setup.sites["p0"], memory={"control": push} if method == "scaffold" else {"h": push})
+        site = replace(setup.sites["p0"], notes=Notes({"control" if method == "scaffold" else "h": push}))
         message = {"weights": x, "control": x.zeros()} if method == "scaffold" else {"weights": x}
         plain = prepare(experiment("fedavg", "pcnn", *settings, "training.optimizer=sgd"))
         there = replace(plain.sites["p0"])

@@ -22,7 +22,7 @@ def test_different_names_do_not_add():
 def test_mean_of_patches_is_the_dense_mean(seed, platforms):
     draw = torch.Generator().manual_seed(seed)
     base = Named(words=torch.randn(9, 3, generator=draw, dtype=torch.float64), other=torch.zeros(2))
-    patches, dense = [], []
+    patches, dense, weights = [], [], [1.0 + number for number in range(platforms)]
     for number in range(platforms):
         rows = torch.randperm(9, generator=draw)[: number + 1]
         values = torch.randn(len(rows), 3, generator=draw, dtype=torch.float64)
@@ -30,9 +30,9 @@ def test_mean_of_patches_is_the_dense_mean(seed, platforms):
         whole = base["words"] * factor
         whole[rows] = values
         other = torch.full((2,), float(number))
-        patches.append((Named(other=other) | table_patch("words", rows.int(), values, factor), 1.0 + number))
-        dense.append((Named(words=whole, other=other), 1.0 + number))
-    sparse, reference = weighted_mean(base, patches), weighted_mean(base, dense)
+        patches.append(Named(other=other) | table_patch("words", rows.int(), values, factor))
+        dense.append(Named(words=whole, other=other))
+    sparse, reference = weighted_mean(base, patches, weights), weighted_mean(base, dense, weights)
     for name in reference:
         torch.testing.assert_close(sparse[name], reference[name], rtol=0, atol=1e-12)
 
@@ -45,4 +45,4 @@ def test_a_patch_applied_is_the_model_it_stands_for():
 
 def test_no_replies_leave_the_weights_as_they_were():
     base = Named(a=torch.ones(2))
-    assert weighted_mean(base, []) is base
+    assert weighted_mean(base, [], []) is base

@@ -58,7 +58,7 @@ class Consortium:
         self.engine = Remote(
             self.coordination.setup.algorithm,
             self.carry,
-            sizes=self.coordination.sizes,
+            sizes=self.coordination.setup.reply_sizes,
             announced=self.coordination.setup.sites.sizes,
             minimum=1,
             half=experiment.engine.transport == "half",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,6 +56,11 @@ class Shard:
     def at(self, device: torch.device) -> Self:
         """The same sentences, where batches of them are made for this device."""
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """Of its text in memory; not of what an encoder made of it, which is dear to make again."""
+        return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray | Tensor))
 
     @property
     def bags(self) -> int:

@@ -6,7 +6,7 @@ whether its platforms are in this process or in another country.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar, overload
@@ -31,7 +31,9 @@ class Ask:
     round: int = 0
 
 
-Replies = Mapping[str, Record]  # absent = dropped out; ordered like the request, so sums repeat bit for bit
+# Absent = dropped out; ordered like the request, so sums repeat bit for bit. Many at once may lie on disk: a reply's
+# tensors are then read whenever they are asked for, its numbers are at hand.
+Replies = Mapping[str, Mapping[str, Named | float]]
 Round = Generator[Ask, Replies, Record]
 Exchange = Callable[[Ask], Replies]
 
@@ -69,10 +71,18 @@ class Exam(Protocol):
 
 
 @dataclass
-class Site:
-    """A platform, or the server's own data: what a task may touch.
+class Notes:
+    """What a platform keeps: `memory` survives rounds, `scratch` ends with its round; neither ever leaves it."""
 
-    `memory` survives rounds, `scratch` ends with the round; neither ever leaves the platform.
+    memory: Record = field(default_factory=dict)
+    scratch: Record = field(default_factory=dict)
+    round: int = 0  # of the scratch
+
+
+@dataclass
+class Site:
+    """A platform, or the server's own data: what a task may touch. Its notes outlive it: a platform's text may be
+    packed anew whenever the platform is asked.
     """
 
     name: str
@@ -88,8 +98,23 @@ class Site:
     validation: Shard | None = None  # of the hub: gold sentences that nobody trains on
     judge: Judge = nobody_judges
     exams: Mapping[str, Exam] = field(default_factory=dict)  # dev and test, where the platforms hold them out
-    memory: Record = field(default_factory=dict)
-    scratch: Record = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def memory(self) -> Record:
+        return self.notes.memory
+
+    @memory.setter
+    def memory(self, memory: Record) -> None:
+        self.notes.memory = memory
+
+    @property
+    def scratch(self) -> Record:
+        return self.notes.scratch
+
+    @scratch.setter
+    def scratch(self, scratch: Record) -> None:
+        self.notes.scratch = scratch
 
     @property
     def platforms(self) -> int:
@@ -157,11 +182,13 @@ def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Mode
     """Runs one task on one platform, with this model instead of its own where several share one.
     Its memory changes only if the task succeeds.
     """
-    if site.round != ask.round:
-        site.round, site.scratch = ask.round, {}
-    trial = replace(site, model=model or site.model, memory=dict(site.memory), scratch=dict(site.scratch))
+    notes = site.notes
+    if notes.round != ask.round:
+        notes.round, notes.scratch = ask.round, {}
+    draft = Notes(dict(notes.memory), dict(notes.scratch), ask.round)
+    trial = replace(site, round=ask.round, model=model or site.model, notes=draft)
     reply = tasks(algorithm)[ask.task](trial, message)
-    site.memory, site.scratch = trial.memory, trial.scratch
+    notes.memory, notes.scratch = trial.memory, trial.scratch
     return reply
 
 
@@ -183,7 +210,19 @@ def mean(base: Named, replies: Replies, field: str, *, by: str | None) -> Named:
     left out.
     """
     spoken = [reply for reply in replies.values() if field in reply]
-    return weighted_mean(base, [(named_in(reply, field), number_in(reply, by) if by else 1.0) for reply in spoken])
+    weights = [number_in(reply, by) if by else 1.0 for reply in spoken]
+    return weighted_mean(base, _Field(spoken, field), weights)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One field of every reply, read when its turn comes."""
+
+    replies: list[Mapping[str, Named | float]]
+    name: str
+
+    def __iter__(self) -> Iterator[Named]:
+        return (named_in(reply, self.name) for reply in self.replies)
 
 
 def named_in(record: Mapping[str, Named | float], field: str) -> Named:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -60,28 +60,48 @@ def table_patch(name: str, rows: Tensor, values: Tensor, factor: float) -> Named
 
 def apply_patch(base: Named, patch: Named) -> Named:
     """The whole model that `patch` stands for, given the model it was trained from."""
-    return weighted_mean(base, [(patch, 1.0)])
+    return weighted_mean(base, [patch], [1.0])
 
 
-def weighted_mean(base: Named, patches: list[tuple[Named, float]]) -> Named:
-    """Mean of models trained from `base`, each whole or as a patch: exactly the dense mean, without making it."""
-    total = sum(weight for _, weight in patches)
-    if not patches or total <= 0:
+def weighted_mean(base: Named, patches: Iterable[Named], weights: Sequence[float]) -> Named:
+    """Mean of models trained from `base`, each whole or as a patch: exactly the dense mean, without making it. It goes
+    over the patches one by one, twice if they hold patches of tables, and keeps none.
+    """
+    total = sum(weights)
+    if not weights or total <= 0:
         return base
-    shares = [(patch, weight / total) for patch, weight in patches]
-    return Named({name: _mean_tensor(name, value, shares) for name, value in base.items()})
+    shares = [weight / total for weight in weights]
+    factors = _factors(base, patches)
+    means = Named({name: _start(name, value, factors, shares) for name, value in base.items()})
+    for number, (patch, share) in enumerate(zip(patches, shares, strict=True)):
+        for name, mean in means.items():
+            if name in factors:
+                rows = patch[name + ROWS].long().to(mean.device)
+                change = patch[name + VALUES] - factors[name][number] * base[name][rows]
+                mean.index_add_(0, rows, change, alpha=share)
+            else:
+                mean.add_(_held(patch, name), alpha=share)
+    return means
 
 
-def _mean_tensor(name: str, base: Tensor, shares: list[tuple[Named, float]]) -> Tensor:
-    if all(name in patch for patch, _ in shares):
-        mean = torch.zeros_like(base)
-        for patch, share in shares:
-            mean.add_(patch[name], alpha=share)
-        return mean
-    if any(name + ROWS not in patch for patch, _ in shares):
+def _factors(base: Named, patches: Iterable[Named]) -> dict[str, list[float]]:
+    """Of every table that comes as patches: by how much each shrinks the rows that it leaves alone."""
+    first = next(iter(patches))
+    tables = [name for name in base if name not in first]
+    factors: dict[str, list[float]] = {name: [] for name in tables}
+    for patch in patches if tables else ():
+        for name in tables:
+            factors[name].append(float(_held(patch, name, FACTOR)))
+    return factors
+
+
+def _start(name: str, base: Tensor, factors: dict[str, list[float]], shares: list[float]) -> Tensor:
+    if name not in factors:
+        return torch.zeros_like(base)
+    return base * sum(factor * share for factor, share in zip(factors[name], shares, strict=True))
+
+
+def _held(patch: Named, name: str, part: str = "") -> Tensor:
+    if name + part not in patch:
         raise ValueError(f"a reply holds neither {name} nor its rows")
-    mean = base * sum(float(patch[name + FACTOR]) * share for patch, share in shares)
-    for patch, share in shares:
-        rows, factor = patch[name + ROWS].long().to(base.device), float(patch[name + FACTOR])
-        mean.index_add_(0, rows, patch[name + VALUES] - factor * base[rows], alpha=share)
-    return mean
+    return patch[name + part]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fedrel.federation.codec import Field
+from torch import Tensor
+
+from fedrel.federation.codec import Field, Record
 from fedrel.federation.protocol import Ask, Replies
 
 
@@ -31,3 +33,17 @@ class Engine(Protocol):
 
     def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
         """Who is told of every reply: what it is made of, and that it is there."""
+
+    def memories(self) -> Mapping[str, Record]:
+        """What platforms remember, for a checkpoint; nothing of those who look after it themselves."""
+
+    def remember(self, memories: Mapping[str, Record]) -> None:
+        """Gives it back to them, after a crash."""
+
+    def selections(self) -> Mapping[str, Tensor]:
+        """The sentences, by their places in its shard, that a platform says it chose in this round: of a simulation,
+        where they do not leave the machine by that.
+        """
+
+    def close(self) -> None:
+        """Nobody will be asked any more."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
+from fedrel.errors import UserError
 from fedrel.federation.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.federation.engines.engine import Upload
+from fedrel.federation.engines.held import Held
 from fedrel.federation.protocol import Ask, Replies, number_in
 from fedrel.federation.replies import BadReplyError, check, forms, most_bytes
 from fedrel.learning.named import Named
@@ -53,14 +57,28 @@ class Remote:
             self.active, self._round = set(), ask.round
         self.active |= ask.to.keys()
         arrived = self.carry(ask.task, ask.round, self._encoded(ask))
-        replies: dict[str, Record] = {}
+        replies = Held()
         for platform in ask.to:
-            reply = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")))
-            if reply is not None:
-                replies[platform] = reply
+            payload = arrived.get(platform, Failure("no answer"))
+            reply = self._accepted(ask, platform, payload)
+            if reply is not None and not isinstance(payload, Failure):
+                replies.add(platform, reply, payload)
         if len(replies) < min(self.minimum, len(ask.to)):
             raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
         return replies
+
+    def memories(self) -> Mapping[str, Record]:
+        return {}
+
+    def remember(self, memories: Mapping[str, Record]) -> None:
+        if memories:
+            raise UserError("this run was begun in one process, with the platforms' memories; go on with it there")
+
+    def selections(self) -> Mapping[str, Tensor]:
+        return {}
+
+    def close(self) -> None:
+        """The platforms are somebody else's."""
 
     def _encoded(self, ask: Ask) -> dict[str, Payload]:
         """Each message once, however many it goes to."""

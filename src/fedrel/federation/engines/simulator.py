@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from fedrel.errors import DivergedError
 from fedrel.federation.codec import Field, Record, decode, encode, fields, measure
 from fedrel.federation.engines.engine import Upload
+from fedrel.federation.engines.held import Held
 from fedrel.federation.engines.meeting import meet
-from fedrel.federation.protocol import Ask, Replies, Site, answer
+from fedrel.federation.protocol import Ask, Notes, Replies, Site, answer, named_in
 from fedrel.learning.cohort import Cohort, train_together
 from fedrel.learning.fit import Fitted, Work
 from fedrel.learning.model import Model
@@ -47,6 +49,7 @@ class Simulator:
     bytes_down: int = 0
     _round: int = -1
     active: set[str] = field(default_factory=set)
+    _notes: dict[str, Notes] = field(default_factory=dict)  # of all who were ever asked
     _encoded: dict[int, tuple[Record, int, Record]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _thread: threading.local = field(default_factory=threading.local)
@@ -57,21 +60,27 @@ class Simulator:
         self.on_upload, self.on_answer = on_upload, on_answer
 
     def __call__(self, ask: Ask) -> Replies:
+        replies = Held()
+        for name, (found, reply) in self.answers(ask):
+            self.bytes_up += sum(entry.bytes for entry in found)
+            self.on_upload(Upload(ask.round, name, ask.task, found))
+            self.on_answer(ask, name)
+            if isinstance(reply, dict):
+                replies.add(name, reply, b"")
+            else:
+                replies.add(name, decode(reply), reply)
+        return replies
+
+    def answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
+        """Every platform's reply as it would travel, in the order of the request."""
         self._encoded = {}
         if ask.round != self._round:
             self.end_round()
             self._round = ask.round
         self.active |= ask.to.keys()
-        replies: dict[str, Record] = {}
-        for name, (found, reply) in self._answers(ask):
-            self.bytes_up += sum(entry.bytes for entry in found)
-            self.on_upload(Upload(ask.round, name, ask.task, found))
-            self.on_answer(ask, name)
-            replies[name] = reply if isinstance(reply, dict) else decode(reply)
-        return replies
+        return self._answers(ask)
 
     def _answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
-        """Every platform's reply, in the order of the request."""
         received = {name: self._deliver(message) for name, message in ask.to.items()}
         if self.cohort:
             yield from self._together(ask, received)
@@ -121,9 +130,10 @@ class Simulator:
         return self._work(ask, name, message, self._thread.model)
 
     def _work(self, ask: Ask, name: str, message: Record, model: Model) -> Answer:
-        before = _versions(message)
+        before, site = _versions(message), self.sites[name]
+        self._notes[name] = site.notes
         try:
-            reply = answer(self.algorithm, self.sites[name], ask, dict(message), model)
+            reply = answer(self.algorithm, site, ask, dict(message), model)
         except DivergedError as error:
             raise DivergedError(f"round {ask.round + 1}, platform {name}: {error}") from None
         if _versions(message) != before:
@@ -135,9 +145,26 @@ class Simulator:
 
     def end_round(self) -> None:
         """What platforms kept for the rest of a round is gone (engines of separate processes do the same)."""
-        for name in self.active:
-            self.sites[name].scratch = {}
+        for name in self.active & self._notes.keys():
+            self._notes[name].scratch = {}
         self.active = set()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)  # of a round that came to nothing
+            self._pool = None
+
+    def memories(self) -> dict[str, Record]:
+        return {name: notes.memory for name, notes in self._notes.items() if notes.memory}
+
+    def remember(self, memories: Mapping[str, Record]) -> None:
+        for name, memory in memories.items():
+            self._notes[name] = self.sites[name].notes
+            self._notes[name].memory = memory
+
+    def selections(self) -> dict[str, Tensor]:
+        kept = {name: self._notes[name].scratch for name in sorted(self.active & self._notes.keys())}
+        return {name: named_in(notes, "selected")["sentence"] for name, notes in kept.items() if "selected" in notes}
 
     def _deliver(self, message: Record) -> Record:
         """Encodes a broadcast once: its receivers share one read-only copy, and it is checked that none wrote to it."""

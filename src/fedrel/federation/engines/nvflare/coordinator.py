@@ -140,7 +140,7 @@ class Coordinator(Controller):  # type: ignore[misc]  # nvflare has no types
         engine = Remote(
             coordination.setup.algorithm,
             self._carry,
-            sizes=coordination.sizes,
+            sizes=coordination.setup.reply_sizes,
             announced=coordination.setup.sites.sizes,
             minimum=enough,
             half=settings.transport == "half",
