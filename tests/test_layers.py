@@ -10,7 +10,19 @@ import fedrel
 ROOT = Path(fedrel.__file__).parent
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = [
-    ["compiled", "errors", "seeds", "files", "parallel", "recent", "stopwatch", "templates", "units", "version"],
+    [
+        "compiled",
+        "errors",
+        "seeds",
+        "files",
+        "parallel",
+        "recent",
+        "stopwatch",
+        "templates",
+        "trim",
+        "units",
+        "version",
+    ],
     ["config"],
     ["corpus"],
     ["alignment", "documents"],

@@ -43,7 +43,7 @@ _AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
 
 __all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
 
-_PACKED = 2**28  # bytes of packed text that stay in memory; the store itself is mapped, not read
+_PACKED = 2**28  # bytes of packed text that may stay in memory; the store itself is mapped, not read
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,8 @@ class Sites(Mapping[str, Site]):
         self.secret = secret or secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._notes: dict[str, Notes] = {}
-        self._made = Recent[Site](_PACKED)
+        # A round of all platforms must find all of their text still packed; it takes twice its words, not more
+        self._made = Recent[Site](max(_PACKED, 3 * dataset.train.tokens.nbytes))
         self._judges = {}
         if experiment.method["name"] == "feedback":
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)

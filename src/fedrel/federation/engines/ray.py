@@ -223,9 +223,9 @@ def _ray() -> Any:
 
 def _connect(settings: config.Engine) -> None:
     ray = _ray()
+    _knock(settings.address)
     if ray.is_initialized():
         return
-    _knock(settings.address)
     new: dict[str, Any] = {"num_cpus": settings.workers or cores(), "include_dashboard": False}
     try:
         with warnings.catch_warnings():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,7 +23,10 @@ from fedrel.learning.cohort import Cohort, train_together
 from fedrel.learning.fit import Fitted, Work
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
+from fedrel.trim import trim
 
+_AHEAD = 4  # platforms per worker that may be under way
+_TRIM_EVERY = 200  # platforms; it takes some milliseconds
 Answer = tuple[list[Field], Record | bytearray]  # what a reply is made of, and the reply, encoded or not
 
 
@@ -61,7 +65,7 @@ class Simulator:
 
     def __call__(self, ask: Ask) -> Replies:
         replies = Held()
-        for name, (found, reply) in self.answers(ask):
+        for number, (name, (found, reply)) in enumerate(self.answers(ask), 1):
             self.bytes_up += sum(entry.bytes for entry in found)
             self.on_upload(Upload(ask.round, name, ask.task, found))
             self.on_answer(ask, name)
@@ -69,6 +73,8 @@ class Simulator:
                 replies.add(name, reply, b"")
             else:
                 replies.add(name, decode(reply), reply)
+            if number % _TRIM_EVERY == 0:
+                trim()
         return replies
 
     def answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
@@ -90,8 +96,19 @@ class Simulator:
                 yield name, self._work(ask, name, message, self.sites[name].model)
             return
         self._pool = self._pool or threads(self.workers)
-        answers = self._pool.map(lambda name: self._work_beside(ask, name, received[name]), received)
-        yield from zip(received, answers, strict=True)
+        under_way: deque[tuple[str, Future[Answer]]] = deque()
+        try:
+            for name, message in received.items():
+                under_way.append((name, self._pool.submit(self._work_beside, ask, name, message)))
+                if len(under_way) > _AHEAD * self.workers:  # replies that nobody took yet would fill the memory
+                    first, reply = under_way.popleft()
+                    yield first, reply.result()
+            while under_way:
+                first, reply = under_way.popleft()
+                yield first, reply.result()
+        finally:
+            for _, reply in under_way:
+                reply.cancel()
 
     def _together(self, ask: Ask, received: Mapping[str, Record]) -> Iterator[tuple[str, Answer]]:
         names = list(received)
