@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
@@ -28,8 +28,8 @@ class Batch:
     def to(self, device: torch.device) -> Self:
         if self.labels.device == device:
             return self
-        moved = ((name, value) for name, value in vars(self).items() if value is not None)
-        return type(self)(**{name: value.to(device, non_blocking=True) for name, value in moved})
+        moved = {name: it.to(device, non_blocking=True) for name, it in vars(self).items() if isinstance(it, Tensor)}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, kw_only=True)
