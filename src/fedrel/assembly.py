@@ -363,7 +363,7 @@ class Sites(Mapping[str, Site]):
         if experiment.method["name"] == "feedback":
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)
         self._server = self.shard_of(dataset.train, division.server)
-        self._common = replace(self._server, labels=torch.zeros_like(self._server.labels))  # its labels stay there
+        self._common = self._server.unlabelled()  # its labels stay there
         self.hub = Site(  # which has no key to blind facts with
             "server",
             self._server,

@@ -279,7 +279,7 @@ def _common(agreement: Record, dataset: Dataset, encoding: Encoding) -> Shard | 
     public = datasets.load_common(sentences, text, like=dataset)
     starts = named_in(agreement, "common")["starts"].numpy().astype(np.int64)
     shard = encoding.pack(public.train, np.arange(len(public.train)), starts, encoding.numbers(public.words))
-    return replace(shard, labels=torch.zeros_like(shard.labels))
+    return shard.unlabelled()
 
 
 def _digest(tensors: Named) -> str:

@@ -46,3 +46,12 @@ def test_bags_come_whole():
 
 def test_ragged_ranges_end_to_end():
     assert ragged(torch.tensor([5, 0, 9]), torch.tensor([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
+
+
+def test_who_must_not_see_labels_does_not_find_them_on_another_device():
+    shard = shard_of(random_split(6))
+    elsewhere = torch.device("meta")
+    shard.at(elsewhere)
+    bare = shard.unlabelled()
+    assert not bare.labels.any() and elsewhere not in bare.copies
+    assert shard.labels.any() and shard.at(elsewhere) is shard.copies[elsewhere]

@@ -265,6 +265,23 @@ def test_a_batch_is_padded_to_its_longest_and_no_more_than_eight_pieces_beyond(s
         assert batch.spans[row].tolist() == shard.spans[sentence].tolist()
 
 
+@given(st.lists(sentences(longest=25), min_size=1, max_size=6))
+@settings(max_examples=20)
+def test_a_batch_on_a_device_is_made_there_without_looking_at_a_number_of_it(some):
+    """A device without memory has none to look at: asking it for one, as would make a GPU wait, fails."""
+    here = packed(encoding(61), [words for words, _ in some], [span for _, span in some])
+    there = here.at(torch.device("meta"))
+    chosen = torch.arange(len(some)).flip(0)
+    expected, batch = here.sentences(chosen), there.sentences(chosen)
+    for name in ("sentences", "bag", "labels", "ids", "spans"):
+        assert getattr(batch, name).device.type == "meta"
+        assert getattr(batch, name).shape == getattr(expected, name).shape
+        assert getattr(batch, name).dtype == getattr(expected, name).dtype
+    assert batch.lengths.tolist() == expected.lengths.tolist()
+    assert there.at(torch.device("cpu")).sentences(chosen).ids.tolist() == expected.ids.tolist()
+    assert there.brought is here.brought, "brought once"
+
+
 def test_a_shard_without_sentences_is_a_shard():
     split, words = split_of([["a", "b"]], [(0, 1, 1, 2)])
     shard = encoding().pack(split, np.zeros(0, np.int64), np.zeros(1, np.int64), encoding().numbers(words))

@@ -17,8 +17,8 @@ from fedrel.config import Extractor, Training
 from fedrel.encoding.pieces import PieceEncoding, PieceShard
 from fedrel.errors import UserError
 from fedrel.execution import Execution
-from fedrel.extractors.bert import BERT, pretrained, rebuilt
-from fedrel.learning.fit import fit
+from fedrel.extractors.bert import BERT, _takes_finished_mask, pretrained, rebuilt
+from fedrel.learning.fit import Work, _backward, fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
 from fedrel.saved import load_model
@@ -136,6 +136,22 @@ def test_a_length_that_is_no_multiple_of_eight_fits_the_models_places(tmp_path):
     fit(model, shard, Training(epochs=1), lr=1e-3, seed=1)
 
 
+def test_the_benchmarks_plain_loop_scores_what_ours_scores():
+    from benchmarks.bert import Bench, PlainBERT, plain_rows, plain_scores
+
+    cpu = torch.device("cpu")
+    bench = Bench.of(str(tiny_bert()), cpu, 70, "extractor.max_length=64")
+    plain = PlainBERT(str(tiny_bert()), len(bench.encoding), 0.1)
+    plain.load_state_dict(
+        {name.removeprefix("encoder."): value for name, value in bench.model.weights().items()}, strict=False
+    )
+    with torch.no_grad():
+        plain.body.get_input_embeddings().weight.copy_(bench.start[WORDS])
+    bench.model.load(bench.start, bench.shard)
+    scores = plain_scores(plain, plain_rows(bench.shard), device=cpu, mixed=False, tokenizer=bench.encoding.tokenizer)
+    torch.testing.assert_close(bench.score(bench.model), scores, rtol=0, atol=1e-5)
+
+
 # ---------------------------------------------------------------------------------------------- training
 
 
@@ -205,6 +221,45 @@ def test_half_the_digits_train_weights_of_full_precision():
     model.load(model.start, shard)
     fit(model, shard, Training(epochs=1, dropout=0.1, optimizer="adamw"), lr=1e-3, seed=1)
     assert {value.dtype for value in model.weights().values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("denoiser", ["none", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta"])
+def test_nobody_waits_for_the_device_in_training_or_scoring(kind, denoiser):
+    """On a device without memory every look at a number of it fails, where it would make a GPU wait."""
+    model, encoding, shard = model_of(None if kind == "bert" else tiny(kind), denoiser=denoiser)
+    shard = packed(encoding, SENTENCES * 20, SPANS * 20)  # more than are scored at once
+    device = torch.device("meta")
+    model.to(device)
+    model.load(model.start.to(device), shard)
+    model.train()
+    model.draw_from(1, 0.1)
+    everything = torch.arange(80)
+    plain = denoiser == "none"
+    work = Work(model, shard.at(device), Training(), 1e-3, 1, everything, plain, None, None)
+    _backward(work, everything)
+    assert model.encoder.words.gradient().shape == model.encoder.words.rows.shape
+    model.eval()
+    with torch.no_grad():
+        assert model.encoder.encode(work.shard.bags_between(0, 80)).shape == (80, model.encoder.hidden)
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_finished_mask_is_the_librarys_own(kind, precision):
+    model, _, shard = model_of(None if kind == "bert" else tiny(kind))
+    model.encoder.precision = precision
+    assert model.encoder.finished_mask
+    finished = model.vectors(shard)
+    model.encoder.finished_mask = False
+    assert torch.equal(model.vectors(shard), finished)
+
+
+def test_a_family_with_local_attention_makes_its_masks_itself():
+    from transformers import ModernBertConfig, ModernBertModel
+
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    assert not _takes_finished_mask(ModernBertModel(ModernBertConfig(vocab_size=60_000, **sizes)))
 
 
 # ---------------------------------------------------------------------------------------------- what travels

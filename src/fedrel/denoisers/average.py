@@ -16,5 +16,5 @@ class Average(Denoiser):
 
 
 def _mean(vectors: Tensor, bag: Tensor, bags: int) -> Tensor:
-    sizes = torch.bincount(bag, minlength=bags)[:, None].to(vectors.dtype)
+    sizes = group_sum(vectors.new_ones(len(bag), 1), bag, bags)  # counting them otherwise waits for a GPU
     return group_sum(vectors, bag, bags) / sizes  # (U, H)

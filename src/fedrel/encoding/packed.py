@@ -49,6 +49,9 @@ class PackedShard(Shard):
             self.copies[device] = replace(self, **columns, copies={})
         return self.copies[device]
 
+    def unlabelled(self) -> PackedShard:
+        return replace(self, labels=torch.zeros_like(self.labels), copies={})  # those on other devices have labels
+
     def bags_between(self, first: int, last: int) -> Batch:
         if self.labels.device.type == "cpu":
             return super().bags_between(first, last)

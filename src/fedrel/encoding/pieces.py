@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from fedrel.errors import UserError
 MARKERS = ("[E1]", "[/E1]", "[E2]", "[/E2]")  # around the head, around the tail
 ANY_TYPE = "entity"  # what stands for a blinded mention whose type nobody told
 _FOLDER = "encoder"
-_AROUND = 8  # lengths are padded to a multiple of this: few shapes, and ones that a GPU likes
+AROUND = 8  # lengths are padded to a multiple of this: few shapes, and ones that a GPU likes
 _PATIENCE = 10  # seconds to wait for a model hub
+_CPU = torch.device("cpu")
 _FILES = ("*.json", "*.txt", "*.model", "*.safetensors")  # of a model on a hub: never pickle, never code
 
 
@@ -36,7 +37,7 @@ class PieceBatch(Batch):
     """S sentences, padded to the longest of them, or a few pieces more: L pieces."""
 
     ids: Tensor  # (S, L) numbers of the shard's own vocabulary; 0 is padding
-    lengths: Tensor  # (S,)
+    lengths: Ints  # (S,) in main memory wherever the rest is: asking a GPU for a number would mean waiting for it
     spans: Tensor  # (S, 4) pieces of the head, start and end, and of the tail; all 0 where there is no pair
 
 
@@ -47,20 +48,51 @@ class PieceShard(Shard):
     spans: Tensor  # (S, 4) int64, counted from the sentence's first piece
     max_length: int
     kept: list[Tensor] = field(default_factory=list)  # one (S, H), once an encoder that never changes has read them
+    device: torch.device = _CPU  # where batches are made
+    brought: dict[torch.device, tuple[Tensor, ...]] = field(default_factory=dict, repr=False)  # text, to other devices
+
+    def at(self, device: torch.device) -> PieceShard:
+        """The same sentences, whose batches are made on this device, of text that is brought there once. Which
+        sentences, and how long they are, is known in main memory: nobody waits for the device.
+        """
+        return self if device == self.device else replace(self, device=device)
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PieceBatch:
+        lengths = (self.starts[chosen + 1] - self.starts[chosen]).numpy()
+        there = chosen.to(self.device, non_blocking=True)
         if self.kept:
-            nothing = torch.zeros((len(chosen), 0), dtype=torch.int64)
-            vectors = self.kept[0][chosen.to(self.kept[0].device)]
-            return PieceBatch(
-                sentences=chosen, bag=bag, labels=labels, vectors=vectors, ids=nothing, lengths=nothing, spans=nothing
-            )
-        lengths = self.starts[chosen + 1] - self.starts[chosen]
-        longest = -(-int(lengths.max()) // _AROUND) * _AROUND if len(chosen) else _AROUND
-        longest = min(longest, self.max_length)  # the transformer may have no place for more
-        ids = torch.zeros((len(chosen), longest), dtype=torch.int64)
-        ids[torch.arange(longest) < lengths[:, None]] = self.tokens[self._token_rows(chosen)].long()
-        return PieceBatch(sentences=chosen, bag=bag, labels=labels, ids=ids, lengths=lengths, spans=self.spans[chosen])
+            nothing = torch.zeros((len(chosen), 0), dtype=torch.int64, device=self.device)
+            vectors = self.kept[0][chosen.to(self.kept[0].device, non_blocking=True)]
+            ids, spans = nothing, nothing
+        else:
+            vectors = None
+            longest = int(lengths.max()) if len(chosen) else AROUND
+            longest = min(-(-longest // AROUND) * AROUND, self.max_length)  # the transformer may have no place for more
+            ids, spans = self._padded(there, longest)
+        return PieceBatch(
+            sentences=there,
+            bag=bag.to(self.device, non_blocking=True),
+            labels=labels.to(self.device, non_blocking=True),
+            vectors=vectors,
+            ids=ids,
+            lengths=lengths,
+            spans=spans,
+        )
+
+    def _padded(self, chosen: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+        """The pieces of these sentences (S, longest), and where their entities are."""
+        tokens, starts, spans = self._columns()
+        places = starts[chosen][:, None] + torch.arange(longest, device=self.device)  # (S, L)
+        outside = places >= starts[chosen + 1][:, None]
+        return tokens[places.masked_fill_(outside, 0)].long().masked_fill_(outside, 0), spans[chosen]
+
+    def _columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        if self.device == _CPU:
+            return self.tokens, self.starts, self.spans
+        if self.device not in self.brought:
+            self.brought[self.device] = tuple(it.to(self.device) for it in (self.tokens, self.starts, self.spans))
+        tokens, starts, spans = self.brought[self.device]
+        return tokens, starts, spans
 
 
 class PieceEncoding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -29,8 +29,8 @@ class Batch:
     def to(self, device: torch.device) -> Self:
         if self.labels.device == device:
             return self
-        moved = ((name, value) for name, value in vars(self).items() if value is not None)
-        return type(self)(**{name: value.to(device, non_blocking=True) for name, value in moved})
+        moved = {name: it.to(device, non_blocking=True) for name, it in vars(self).items() if isinstance(it, Tensor)}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,10 @@ class Shard:
     @property
     def bags(self) -> int:
         return len(self.bag_starts) - 1
+
+    def unlabelled(self) -> Self:
+        """The same sentences for somebody who must not see their labels."""
+        return replace(self, labels=torch.zeros_like(self.labels))
 
     def sentences(self, chosen: Tensor) -> Batch:
         """These sentences, each a unit of its own with its own label."""

@@ -6,6 +6,8 @@ vector. Needs the `bert` extra.
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fedrel.config import Extractor
-from fedrel.encoding.pieces import PieceBatch, PieceEncoding, read_pretrained, weights_folder
+from fedrel.encoding.pieces import AROUND, PieceBatch, PieceEncoding, read_pretrained, weights_folder
 from fedrel.encoding.shard import Batch
 from fedrel.errors import UserError
 from fedrel.extractors.encoder import Encoder
@@ -21,7 +23,10 @@ from fedrel.extractors.words import WordTable
 
 PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum"), ("cls", "mean")
 _CONFIG = "encoder/config.json"
-_AT_ONCE = 64  # sentences of like length in a forward pass without gradients
+_AT_ONCE = 64  # sentences of like length in a forward pass without gradients; on a GPU, if they are short, more:
+_PIECES_AT_ONCE = 65_536
+# Families whose layers all look through the mask that they are given: others make several of it, of local attention
+_ONE_MASK = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
 
 
 class BERT(Encoder):
@@ -34,6 +39,7 @@ class BERT(Encoder):
         width = body.config.hidden_size
         self.hidden = width * {"max": 2, "sum": 2, "cls+sum": 3, "cls": 1, "mean": 1}[self.pooling]
         self.frozen = settings.encoder == "frozen"
+        self.finished_mask = _takes_finished_mask(body)
         # Like any table of word vectors: only the rows that a platform's text uses are trained there, and travel.
         self.words = WordTable(width, trainable=not self.frozen and not settings.lora)
         body.set_input_embeddings(nn.Embedding(1, width).requires_grad_(False))
@@ -44,23 +50,33 @@ class BERT(Encoder):
 
     def encode(self, batch: Batch) -> Tensor:
         assert isinstance(batch, PieceBatch)
-        if self.training or len(batch.ids) <= _AT_ONCE:
-            return self._encode(batch.ids, batch.lengths, batch.spans)
-        order = torch.argsort(batch.lengths)  # sentences of like length together: little padding
-        some = torch.split(order, _AT_ONCE)
-        parts = [self._encode(batch.ids[it], batch.lengths[it], batch.spans[it]) for it in some]
-        vectors = torch.cat(parts)
-        return torch.empty_like(vectors).index_copy_(0, order, vectors)
+        lengths, device = torch.from_numpy(batch.lengths), batch.ids.device
+        at_once = max(_AT_ONCE, _PIECES_AT_ONCE // batch.ids.shape[1]) if batch.ids.is_cuda else _AT_ONCE
+        if self.training or len(lengths) <= at_once:
+            return self._encode(batch.ids, lengths, batch.spans)
+        order = torch.argsort(lengths)  # sentences of like length together: little padding
+        there = order.to(device, non_blocking=True)
+        some = zip(torch.split(order, at_once), torch.split(there, at_once), strict=True)
+        vectors = torch.cat([self._encode(batch.ids[at], lengths[it], batch.spans[at]) for it, at in some])
+        return torch.empty_like(vectors).index_copy_(0, there, vectors)
 
     def _encode(self, ids: Tensor, lengths: Tensor, spans: Tensor) -> Tensor:
-        if not self.training:
-            ids = ids[:, : int(lengths.max())] if len(ids) else ids
+        """`lengths` are in main memory: nothing here waits for a GPU."""
+        if not self.training and len(ids):
+            longest = int(lengths.max())
+            ids = ids[:, : -(-longest // AROUND) * AROUND if ids.is_cuda else longest]
+        padded = bool((lengths < ids.shape[1]).any())
+        lengths = lengths.to(ids.device, non_blocking=True)
         place = torch.arange(ids.shape[1], device=ids.device)
         mask = place < lengths[:, None]  # (S, L)
         mixed = self.precision == "bfloat16" or (self.precision == "auto" and ids.is_cuda)
-        with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
+        arithmetic: AbstractContextManager[object] = nullcontext()
+        if mixed:
+            arithmetic = torch.autocast(ids.device.type, torch.bfloat16)
+        with arithmetic:
             words = self.words(ids.reshape(-1)).view(*ids.shape, -1)
-            pieces: Tensor = self.body(inputs_embeds=words, attention_mask=mask.long()).last_hidden_state  # (S, L, D)
+            seen = self._seen(mask, torch.bfloat16 if mixed else words.dtype) if padded else None
+            pieces: Tensor = self.body(inputs_embeds=words, attention_mask=seen).last_hidden_state  # (S, L, D)
         pieces = pieces.to(torch.float32) if mixed else pieces
         if self.pooling == "cls":
             return pieces[:, 0]
@@ -74,6 +90,15 @@ class BERT(Encoder):
         else:
             mentions = [(pieces * it[:, :, None]).sum(1) for it in inside]
         return torch.cat([pieces[:, 0], *mentions] if self.pooling == "cls+sum" else mentions, dim=1)
+
+    def _seen(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """The mask as the transformer wants it: finished where possible, since making it the library would ask the
+        GPU whether it masks anything, and every layer would turn it into numbers again.
+        """
+        if not self.finished_mask:
+            return mask.long()
+        nothing = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        return nothing.masked_fill_(~mask, -torch.inf)[:, None, None, :]  # (S, 1, 1, L), added to every layer's scores
 
     def save(self, folder: Path) -> list[str]:
         """Writes the description of the transformer (its weights are with all others); the names of the files."""
@@ -143,6 +168,12 @@ def _longest(body: Any) -> int | None:
         if name.endswith("position_embeddings") and first is not None:
             return limit - first - 1
     return limit
+
+
+def _takes_finished_mask(body: Any) -> bool:
+    made_in = sys.modules[type(body).__module__]
+    kind, attention = body.config.model_type, getattr(body.config, "_attn_implementation", None)
+    return kind in _ONE_MASK and attention in ("eager", "sdpa") and hasattr(made_in, "create_bidirectional_mask")
 
 
 def _with_lora(body: Any, rank: int) -> Any:

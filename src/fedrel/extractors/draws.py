@@ -40,11 +40,12 @@ def key(seed: int, call: int) -> int:
 
 def kept(vectors: Tensor, key: int, dropout: float) -> Tensor:
     """Like `vectors`, 1/(1-dropout) where a number stays and 0 where it goes."""
-    if AVAILABLE and vectors.device.type == "cpu" and vectors.dtype in (torch.float32, torch.float64):
-        scales = torch.empty_like(vectors)
+    if AVAILABLE and vectors.device.type == "cpu":
+        exact = vectors.dtype if vectors.dtype in (torch.float32, torch.float64) else torch.float32
+        scales = torch.empty(vectors.shape, dtype=exact)
         array = scales.view(-1).numpy()
         fill(array, *settings(key, dropout, array.dtype))
-        return scales
+        return scales.to(vectors.dtype)  # numpy knows no bfloat16
     places = torch.arange(vectors.numel(), dtype=torch.int32, device=vectors.device)
     return (stays(places + key, dropout).to(vectors.dtype) / (1 - dropout)).view(vectors.shape)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedrel.config import Training
+from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
 from fedrel.learning.by_hand import by_hand
@@ -78,6 +79,8 @@ def fit(
     plain = sentences is not None or loss is not None or not model.denoiser.by_bag
     if sentences is None:
         sentences = torch.arange(len(shard))
+    if isinstance(shard, PieceShard):
+        shard = shard.at(model.device)
     work = Work(model, shard, training, lr, seed, sentences, plain, loss, pull)
     return (meeting.get() or fit_alone)(work)
 
