@@ -1,14 +1,20 @@
 """The loop a user would write: sentences padded to 128, `nn.Embedding` with dense gradients, `torch.optim.SGD`.
 
-The tests use the same model as the reference that packed, sparse training must equal.
+The tests use the same model as the reference that packed, sparse training must equal. It imports without fedrel, for
+it also runs where there is none (see benchmarks/flower).
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from fedrel.encoding.packed import PackedShard
+if TYPE_CHECKING:
+    from fedrel.encoding.packed import PackedShard
 
 LENGTH = 128
 
@@ -74,3 +80,17 @@ def train(model: PlainPCNN, data: Padded, batches: list[Tensor], *, lr: float, w
         nn.functional.cross_entropy(logits, data.labels[chosen]).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return model
+
+
+def plain_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our weights under the names and in the shapes of PlainPCNN."""
+    products = weights["encoder.convolution.weight"]  # (filters, place·D + d); the library's: (filters, d, place)
+    return {
+        "words.weight": weights["words"],
+        "head.weight": weights["encoder.head_position"],
+        "tail.weight": weights["encoder.tail_position"],
+        "convolution.weight": products.view(len(products), 3, -1).transpose(1, 2).contiguous(),
+        "convolution.bias": weights["encoder.convolution.bias"],
+        "classifier.weight": weights["classifier.weight"],
+        "classifier.bias": weights["classifier.bias"],
+    }

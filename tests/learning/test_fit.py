@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.plain import PlainPCNN, pad, train
+from benchmarks.plain import PlainPCNN, pad, plain_weights, train
 from fedrel.config import Training
 from fedrel.errors import DivergedError
 from fedrel.learning.fit import fit
@@ -18,15 +18,7 @@ TRAINING = Training(epochs=3, batch=7, lr=0.3, weight_decay=0.01, dropout=0.0)
 def plain_copy(weights, relations=4):
     """The padded model with the same weights."""
     plain = PlainPCNN(len(weights[WORDS]), relations, reach=5, filters=6, dropout=0.0).to(weights[WORDS].dtype)
-    with torch.no_grad():
-        plain.words.weight.copy_(weights[WORDS])
-        plain.head.weight.copy_(weights["encoder.head_position"])
-        plain.tail.weight.copy_(weights["encoder.tail_position"])
-        # ours: (filters, place·D + d); the library's: (filters, d, place)
-        plain.convolution.weight.copy_(weights["encoder.convolution.weight"].view(6, 3, 60).transpose(1, 2))
-        plain.convolution.bias.copy_(weights["encoder.convolution.bias"])
-        plain.classifier.weight.copy_(weights["classifier.weight"])
-        plain.classifier.bias.copy_(weights["classifier.bias"])
+    plain.load_state_dict(plain_weights(weights))
     return plain
 
 
