@@ -35,6 +35,9 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks.extract
 	$(BIN)/python -m benchmarks.exchange
 	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.round
+	$(BIN)/python -m benchmarks.bert
+	$(BIN)/python -m benchmarks.peers
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
