@@ -402,6 +402,7 @@ class Sites(Mapping[str, Site]):
             self.experiment.seed,
             first_relation=int(self.dataset.has_na),
             fact_keys=lambda: blinded(of_round(self.secret, notes.round) if self.fresh else self.secret),
+            lasting_keys=lambda: blinded(self.secret),
             common=self._common,
             judge=self._judges.get(name, nobody_judges),
             exams={split: self._exam(split, rows[name]) for split, rows in self.held_out.items()},

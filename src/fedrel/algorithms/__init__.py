@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fedrel.algorithms.centralised import Centralised
+from fedrel.algorithms.evidence import Evidence
 from fedrel.algorithms.fedatt import FedAtt
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.fedcmc import FedCMC
@@ -35,6 +36,12 @@ METHODS: dict[str, Method] = {
         "none",
         "Sui et al., EMNLP 2021",
         "platforms elect, for every fact, the one sentence most likely to express it",
+    ),
+    "evidence": Method(
+        Evidence,
+        "none",
+        "fedrel",
+        "sentences train that hold their own against the best evidence any platform has shown for the fact",
     ),
     "none": Method(FedAvg, "none", "McMahan et al., AISTATS 2017", "FedAvg on every sentence as labelled"),
     "one": Method(

@@ -93,7 +93,8 @@ class Site:
     round: int = 0
     everyone: tuple[str, ...] = ()  # of the hub: all platforms, those that do not take part included
     first_relation: int = 1  # label 0 is NA, which states nothing; 0 where there is no NA
-    fact_keys: Callable[[], Tensor] = _no_keys  # (bags,) the blinded key of every bag's fact
+    fact_keys: Callable[[], Tensor] = _no_keys  # (bags,) the blinded key of every bag's fact, another in every round
+    lasting_keys: Callable[[], Tensor] = _no_keys  # the same throughout a run: who remembers can follow a fact
     common: Shard | None = None  # the server's own sentences, where the method lets every platform read them
     validation: Shard | None = None  # of the hub: gold sentences that nobody trains on
     judge: Judge = nobody_judges

@@ -36,6 +36,12 @@ MEANINGS = (
     ),
     Meaning("ballot/score", "ballot: a score per fact", "how clearly your best sentence states it"),
     Meaning(
+        "evidence/key",
+        "a blinded key per fact, the same in every round of a run",
+        "how many facts your text has, and which of them other platforms have too, and had before; not what they are",
+    ),
+    Meaning("evidence/best", "the log-odds of your best sentence for a fact", "how clearly it states the fact"),
+    Meaning(
         "log/p",
         "predictions on the coordinator's own sentences",
         "what the model learnt from your text about those sentences; no weights",

@@ -1,0 +1,176 @@
+"""Remembered evidence: what the server keeps, what platforms train on, and what leaves them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrel.algorithms.evidence import Evidence, answers, hear
+from fedrel.algorithms.lazy_mil import LazyMIL
+from fedrel.federation.engines.simulator import Simulator
+from fedrel.federation.protocol import drive
+from fedrel.learning.named import Named
+from tests.algorithms import test_lazy_mil as lazy
+from tests.helpers import shard_of, small_model
+
+NOTHING = torch.zeros(0, dtype=torch.int64)
+SILENCE = Named(key=NOTHING, platform=NOTHING, best=torch.zeros(0))
+EVERYONE = ("p0", "p1", "p2")
+
+
+def federation(**settings):
+    split, sites, hub, weights = lazy.federation(**settings)
+    for site in sites.values():
+        site.lasting_keys = site.fact_keys
+    return split, sites, replace(hub, everyone=tuple(sites)), weights
+
+
+def play(algorithm, sites, hub, weights, cohorts):
+    """Rounds with these platforms; the state after them, and what each round trained on."""
+    simulator = Simulator(algorithm, sites)
+    state, trained = algorithm.start(weights), []
+    for number, cohort in enumerate(cohorts):
+        state = drive(algorithm.round(replace(hub, round=number), state, cohort), simulator, number)
+        trained.append({name: lazy.selected_rows(sites)[name] for name in cohort})
+    return state, trained
+
+
+def evidence(**platforms):
+    return {
+        name: {"evidence": Named(key=torch.tensor(list(it)), best=torch.tensor(list(it.values())))}
+        for name, it in platforms.items()
+    }
+
+
+def odds_of(split, weights):
+    """Of every row of the split, by the model as it starts."""
+    whole = shard_of(split)
+    model, _ = small_model()
+    model.load(weights, whole)
+    p = model.label_probabilities(whole).double()
+    return dict(zip(whole.rows.tolist(), torch.log(p / (1 - p)).tolist(), strict=True))
+
+
+def test_the_server_remembers_everybodys_last_word():
+    first = hear(SILENCE, evidence(p0={7: 1.0, 8: -2.0}, p1={7: 0.5}), EVERYONE, remember=True)
+    shown = evidence(p1={7: 3.0, 9: 0.0}, p2={8: -5.0})
+    second = hear(first, shown, EVERYONE, remember=True)
+    told = answers(second, shown)
+    assert told["p1"]["best"]["best"].tolist() == [3.0, 0.0]
+    assert told["p2"]["best"]["best"].tolist() == [-2.0]  # p0 is away, but it was better
+    third = hear(second, evidence(p1={7: -1.0}), EVERYONE, remember=True)
+    assert answers(third, evidence(p1={7: -1.0}))["p1"]["best"]["best"].tolist() == [1.0]  # its own 3.0 is forgotten
+    alone = hear(second, evidence(p2={8: -5.0}), EVERYONE, remember=False)
+    assert answers(alone, evidence(p2={8: -5.0}))["p2"]["best"]["best"].tolist() == [-5.0]
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 2), st.dictionaries(st.integers(-4, 4), st.floats(-9, 9, width=32))), min_size=1
+    )
+)
+def test_nobody_is_told_less_than_anybody_said_last(rounds):
+    heard, last = SILENCE, {}
+    for spoken in rounds:
+        shown = {
+            f"p{who}": {
+                "evidence": Named(
+                    key=torch.tensor(list(said), dtype=torch.int64),
+                    best=torch.tensor(list(said.values()), dtype=torch.float32),
+                )
+            }
+            for who, said in spoken.items()
+        }
+        if not shown:
+            continue
+        last |= spoken
+        heard = hear(heard, shown, EVERYONE, remember=True)
+        told = answers(heard, shown)
+        for who, said in spoken.items():
+            expected = [max(one[key] for one in last.values() if key in one) for key in said]
+            assert told[f"p{who}"]["best"]["best"].tolist() == expected
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.3, 2.0])
+def test_sentences_train_that_are_not_too_far_behind_the_best_of_the_federation(margin):
+    split, sites, hub, weights = federation()
+    _, (trained,) = play(Evidence(warmup=0, margin=margin), sites, hub, weights, [list(sites)])
+    z = odds_of(split, weights)
+    for name, site in sites.items():
+        for row in site.shard.rows.tolist():
+            if split.labels[row] == 0:
+                continue
+            same = np.flatnonzero((split.pairs == split.pairs[row]) & (split.labels == split.labels[row]))
+            behind = max(z[other] for other in same) - z[row]
+            if abs(behind - margin) > 1e-4:
+                assert (row in trained[name]) == (behind < margin)
+
+
+def test_a_platform_is_measured_against_one_that_sits_the_round_out():
+    _, sites, hub, weights = federation(platforms=2)
+    frozen = [replace(site, training=replace(site.training, lr=1e-12)) for site in sites.values()]
+    sites = dict(zip(sites, frozen, strict=True))
+    together = play(Evidence(warmup=0, margin=0.0), sites, hub, weights, [["p0", "p1"]])[1][0]
+    apart = play(Evidence(warmup=0, margin=0.0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    assert apart[1]["p1"] == together["p1"]
+    assert apart[2]["p0"] == together["p0"]
+    assert set(apart[0]["p0"]) > set(together["p0"])  # nobody had spoken yet
+    without = play(Evidence(warmup=0, margin=0.0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    assert without[2]["p0"] == without[0]["p0"] == apart[0]["p0"]
+
+
+def test_the_best_alone_is_what_lazy_mil_elects():
+    _, sites, hub, weights = federation()
+    alone = play(Evidence(warmup=0, margin=0.0, na="best"), sites, hub, weights, [list(sites)])[1][0]
+    split, sites, hub, weights = federation()
+    lazy.play_round(LazyMIL(warmup=0), sites, hub, weights)
+    elected = lazy.selected_rows(sites)
+    assert alone == {name: [row for row in rows if split.labels[row] > 0] for name, rows in elected.items()}
+
+
+@pytest.mark.parametrize(("na", "expected"), [("all", "every sentence"), ("best", "one a pair")])
+def test_pairs_without_a_fact(na, expected):
+    split, sites, hub, weights = federation()
+    algorithm = Evidence(warmup=0, margin=100.0, na=na)
+    simulator = Simulator(algorithm, sites)
+    sentences = {}
+
+    def exchange(ask):
+        replies = simulator(ask)
+        for name, reply in replies.items():
+            if "sentences" in reply:
+                sentences[name] = reply["sentences"]
+        return replies
+
+    drive(algorithm.round(hub, algorithm.start(weights), list(sites)), exchange, 0)
+    for name, site in sites.items():
+        rows = site.shard.rows.tolist()
+        facts = sum(split.labels[row] > 0 for row in rows)
+        others = [split.pairs[row] for row in rows if split.labels[row] == 0]
+        assert sentences[name] == facts + (len(others) if expected == "every sentence" else len(set(others)))
+
+
+def test_what_leaves_is_a_key_and_a_number_per_fact():
+    _, sites, hub, weights = federation()
+    uploads = []
+    algorithm = Evidence(warmup=0)
+    simulator = Simulator(algorithm, sites, on_upload=uploads.append)
+    drive(algorithm.round(hub, algorithm.start(weights), list(sites)), simulator, 0)
+    for upload in (it for it in uploads if it.task == "show"):
+        shard = sites[upload.platform].shard
+        facts = int((shard.labels[shard.bag_starts[:-1]] > 0).sum())
+        sizes = {field.name: field.shape for field in upload.fields}
+        assert sizes == {"(header)": sizes["(header)"], "evidence/key": (facts,), "evidence/best": (facts,)}
+
+
+def test_warm_up_is_plain_training_and_certainty_stays_finite():
+    _, sites, hub, weights = federation()
+    state, _ = play(Evidence(warmup=1), sites, hub, weights, [list(sites)])
+    assert not len(state["heard"]["key"])
+    sure = Named({**weights, "classifier.bias": torch.tensor([0.0, 500.0, 0.0, 0.0])})
+    state, _ = play(Evidence(warmup=0), sites, hub, sure, [list(sites)])
+    assert all(math.isfinite(z) for z in state["heard"]["best"].tolist())
