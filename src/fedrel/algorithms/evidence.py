@@ -73,11 +73,8 @@ class Evidence(FedAvg):
         site.scratch["selected"] = Named(sentence=chosen[seen["fact"][bag[chosen]]])
         site.model.load(named_in(site.scratch, "weights"), site.shard)
         fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=site.draw("train"), sentences=chosen)
-        return {
-            "weights": site.model.trained(site.shard, chosen),
-            "sentences": len(chosen),
-            "loss": fitted.loss,
-        }
+        weights = site.model.trained(site.shard, chosen)
+        return {"weights": weights, "sentences": len(chosen), "loss": fitted.loss}
 
 
 def hear(heard: Named, shown: Replies, everyone: tuple[str, ...], *, remember: bool) -> Named:
