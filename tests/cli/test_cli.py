@@ -110,7 +110,9 @@ def test_the_last_lines_say_where_everything_lies(finished):
 def test_progress_is_plain_and_apart_from_the_result_where_there_is_no_terminal(finished):
     _, done = finished
     assert "\x1b" not in done.stdout + done.stderr
-    assert re.search(r"^lazy-mil  round 1/2  ≤0:\d\d left  dev ap 0\.\d+ .*loss \d", done.stderr, re.MULTILINE)
+    for number, left in ((1, r"\(time left after the next\)"), (2, r"≤0:\d\d left")):
+        seen = rf"^lazy-mil  round {number}/2  {left}  dev ap 0\.\d+ .*loss \d"
+        assert re.search(seen, done.stderr, re.MULTILINE)
     assert re.search(r"^lazy-mil  round 2/2", done.stderr, re.MULTILINE)
     assert "round 1/2" not in done.stdout
 

@@ -61,8 +61,10 @@ class RunProgress:
 
     def round_done(self, progress: RoundProgress) -> None:
         line = progress.line
-        spent = time.monotonic() - self.begin
-        left = spent / (line["round"] - self.first) * (self.rounds - line["round"])
+        seen, now = line["round"] - self.first, time.monotonic()
+        if seen == 1:
+            self.begin = now  # the first round also compiles and packs: it says nothing of the others
+        left = (now - self.begin) / max(seen - 1, 1) * (self.rounds - line["round"])
         loss = "–" if line["loss"] is None else f"{line['loss']:.3f}"
         selection = line["selection"]
         best = f"best {progress.best_score:.3f}, round {progress.best_round}" if progress.best_round else "warm-up"
@@ -72,10 +74,9 @@ class RunProgress:
             + f"  {line['sentences_per_second']:,.0f} sentences/s"
             + f"  ↑{megabytes(line['bytes']['up'])} ↓{megabytes(line['bytes']['down'])}"
         )
-        at_most = f"≤{duration(left)} left"
+        at_most = f"≤{duration(left)} left" if seen > 1 else "(time left after the next)"
         self.bar.update(self.task, completed=line["round"], left=at_most, doing="")
         self.bar.news = news
-        now = time.monotonic()
         if not err.is_terminal and (now - self.last_line >= _PLAIN_EVERY or progress.stopped or line["round"] == 1):
             self.last_line = now
             err.print(f"{self.name}  round {line['round']}/{self.rounds}  {at_most}  {news}", soft_wrap=True)
