@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.algorithms.evidence import Evidence, answers, hear
+from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.lazy_mil import LazyMIL
 from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import drive
@@ -98,7 +99,7 @@ def test_nobody_is_told_less_than_anybody_said_last(rounds):
 @pytest.mark.parametrize("margin", [0.0, 0.3, 2.0])
 def test_sentences_train_that_are_not_too_far_behind_the_best_of_the_federation(margin):
     split, sites, hub, weights = federation()
-    _, (trained,) = play(Evidence(warmup=0, margin=margin), sites, hub, weights, [list(sites)])
+    _, (trained,) = play(Evidence(narrowing=0, margin=margin), sites, hub, weights, [list(sites)])
     z = odds_of(split, weights)
     for name, site in sites.items():
         for row in site.shard.rows.tolist():
@@ -114,50 +115,43 @@ def test_a_platform_is_measured_against_one_that_sits_the_round_out():
     _, sites, hub, weights = federation(platforms=2)
     frozen = [replace(site, training=replace(site.training, lr=1e-12)) for site in sites.values()]
     sites = dict(zip(sites, frozen, strict=True))
-    together = play(Evidence(warmup=0, margin=0.0), sites, hub, weights, [["p0", "p1"]])[1][0]
-    apart = play(Evidence(warmup=0, margin=0.0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    together = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [["p0", "p1"]])[1][0]
+    apart = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
     assert apart[1]["p1"] == together["p1"]
     assert apart[2]["p0"] == together["p0"]
     assert set(apart[0]["p0"]) > set(together["p0"])  # nobody had spoken yet
-    without = play(Evidence(warmup=0, margin=0.0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    without = play(Evidence(narrowing=0, margin=0.0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
     assert without[2]["p0"] == without[0]["p0"] == apart[0]["p0"]
 
 
 def test_the_best_alone_is_what_lazy_mil_elects():
     _, sites, hub, weights = federation()
-    alone = play(Evidence(warmup=0, margin=0.0, na="best"), sites, hub, weights, [list(sites)])[1][0]
+    alone = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [list(sites)])[1][0]
     split, sites, hub, weights = federation()
     lazy.play_round(LazyMIL(warmup=0), sites, hub, weights)
     elected = lazy.selected_rows(sites)
     assert alone == {name: [row for row in rows if split.labels[row] > 0] for name, rows in elected.items()}
 
 
-@pytest.mark.parametrize(("na", "expected"), [("all", "every sentence"), ("best", "one a pair")])
-def test_pairs_without_a_fact(na, expected):
-    split, sites, hub, weights = federation()
-    algorithm = Evidence(warmup=0, margin=100.0, na=na)
-    simulator = Simulator(algorithm, sites)
-    sentences = {}
+def test_a_margin_wide_enough_is_plain_training():
+    _, sites, hub, weights = federation()
+    everything, _ = play(Evidence(wide=100.0, narrowing=2), sites, hub, weights, [list(sites)])
+    _, sites, hub, weights = federation()
+    plain, _ = play(FedAvg(), sites, hub, weights, [list(sites)])
+    for name, value in plain["weights"].items():
+        torch.testing.assert_close(everything["weights"][name], value, rtol=0, atol=0)
 
-    def exchange(ask):
-        replies = simulator(ask)
-        for name, reply in replies.items():
-            if "sentences" in reply:
-                sentences[name] = reply["sentences"]
-        return replies
 
-    drive(algorithm.round(hub, algorithm.start(weights), list(sites)), exchange, 0)
-    for name, site in sites.items():
-        rows = site.shard.rows.tolist()
-        facts = sum(split.labels[row] > 0 for row in rows)
-        others = [split.pairs[row] for row in rows if split.labels[row] == 0]
-        assert sentences[name] == facts + (len(others) if expected == "every sentence" else len(set(others)))
+def test_the_margin_narrows_in_a_straight_line_and_stays():
+    margins = [Evidence(margin=1.0, wide=8.0, narrowing=7).margin_at(round_) for round_ in (0, 1, 6, 7, 100)]
+    assert margins == pytest.approx([8.0, 7.0, 2.0, 1.0, 1.0])
+    assert Evidence(margin=1.0, narrowing=0).margin_at(0) == 1.0
 
 
 def test_what_leaves_is_a_key_and_a_number_per_fact():
     _, sites, hub, weights = federation()
     uploads = []
-    algorithm = Evidence(warmup=0)
+    algorithm = Evidence(narrowing=0)
     simulator = Simulator(algorithm, sites, on_upload=uploads.append)
     drive(algorithm.round(hub, algorithm.start(weights), list(sites)), simulator, 0)
     for upload in (it for it in uploads if it.task == "show"):
@@ -167,10 +161,8 @@ def test_what_leaves_is_a_key_and_a_number_per_fact():
         assert sizes == {"(header)": sizes["(header)"], "evidence/key": (facts,), "evidence/best": (facts,)}
 
 
-def test_warm_up_is_plain_training_and_certainty_stays_finite():
+def test_certainty_stays_finite():
     _, sites, hub, weights = federation()
-    state, _ = play(Evidence(warmup=1), sites, hub, weights, [list(sites)])
-    assert not len(state["heard"]["key"])
     sure = Named({**weights, "classifier.bias": torch.tensor([0.0, 500.0, 0.0, 0.0])})
-    state, _ = play(Evidence(warmup=0), sites, hub, sure, [list(sites)])
+    state, _ = play(Evidence(narrowing=0), sites, hub, sure, [list(sites)])
     assert all(math.isfinite(z) for z in state["heard"]["best"].tolist())

@@ -3,11 +3,11 @@
 z = log p/(1-p), p = p(relation | sentence). Each platform sends, per fact under a blinded key, the highest z among its
 own sentences. The server remembers every platform's last word, whether or not it takes part now, and answers with the
 highest of all, z*; a sentence trains if z ≥ z* - margin. So the parts of a fact need not be active together, several
-good sentences may stay, and one that others outdo does not. Which sentences train never leaves the platform.
+good sentences may stay, and one that others outdo does not. A young model judges badly: the margin begins so wide that
+nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -22,26 +22,25 @@ from fedrel.learning.named import Named
 
 @dataclass(frozen=True)
 class Evidence(FedAvg):
-    """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. `memory`: without it only
-    platforms of the same round are compared. `na`: of pairs without a fact train all sentences or each pair's best.
+    """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. It begins as `wide` and
+    takes `narrowing` rounds. `memory`: without it only platforms of the same round are compared.
     """
 
-    margin: float = number(1.5, low=0, high=100)
+    margin: float = number(1.0, low=0, high=100)
+    wide: float = number(8.0, low=0, high=100)
+    narrowing: int = number(60, low=0)
     memory: bool = True
-    na: Literal["all", "best"] = "all"
-    warmup: int = number(10, low=0)
 
-    @property
-    def preparation(self) -> int:
-        return self.warmup
+    def margin_at(self, round_: int) -> float:
+        """Straight from `wide` to `margin`, and there it stays."""
+        left = max(0.0, 1 - round_ / self.narrowing) if self.narrowing else 0.0
+        return self.margin + (self.wide - self.margin) * left
 
     def start(self, weights: Named) -> Record:
         nothing = torch.zeros(0, dtype=torch.int64)
         return {"weights": weights, "heard": Named(key=nothing, platform=nothing, best=torch.zeros(0))}
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
-        if hub.round < self.warmup:
-            return (yield from super().round(hub, state, cohort))
         weights = named_in(state, "weights")
         shown = yield broadcast("show", cohort, weights=weights)
         if not shown:
@@ -65,8 +64,8 @@ class Evidence(FedAvg):
     @task(weights="model", sentences="count", loss="number", or_nothing=True)
     def train_kept(self, site: Site, message: Record) -> Record:
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
-        bar = seen["best"] if self.na == "best" else torch.full_like(seen["best"], -torch.inf)
-        bar = bar.masked_scatter(seen["fact"], named_in(message, "best")["best"] - self.margin)
+        bar = named_in(message, "best")["best"] - self.margin_at(site.round)
+        bar = torch.full_like(seen["best"], -torch.inf).masked_scatter(seen["fact"], bar)  # no fact, no bar
         chosen = (seen["z"] >= bar[bag]).nonzero().squeeze(1)
         if not len(chosen):
             return {}
