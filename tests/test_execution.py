@@ -1,6 +1,7 @@
 """Whole runs on a tiny world: the folder they leave, resuming, and what they may look at."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ TINY = [
     "extractor.filters=8",
     "method.warmup=1",
 ]
+PARTS = ("selected", "rejected")
 EXACT = ("rounds", "best_round", "dev", "test", "selection", "bytes")
 
 
@@ -210,6 +212,25 @@ def test_selection_is_measured_where_the_truth_is_known(finished):
     assert by_round[1] is None  # warm-up
     assert by_round[2]["precision"] > 0
     assert result["selection"] == by_round[result["best_round"]]
+
+
+def test_a_denoiser_that_chooses_within_bags_is_measured_in_every_round(tmp_path):
+    one = [it for it in TINY if not it.startswith("method.")]
+    result = finish(config.read(None, [*one, "method.name=one"]), tmp_path / "run")
+    by_round = [line["selection"] for line in lines(tmp_path / "run" / "metrics.jsonl")]
+    assert all(0 < it["precision"] < 1 for it in by_round)
+    assert result["selection"]["precision"] >= result["selection"]["base_rate"] - 0.1
+
+
+def test_the_page_shows_whom_remembered_evidence_keeps_and_rejects(tmp_path):
+    own = [it for it in TINY if not it.startswith("method.")]
+    finish(config.read(None, [*own, "method.name=evidence", "method.narrowing=1"]), tmp_path / "run")
+    shown = json.loads((tmp_path / "run" / "details.json").read_text())["examples"]
+    assert shown
+    for fact in shown:
+        kept, rejected = ([math.log(it["score"] / (1 - it["score"])) for it in fact[part]] for part in PARTS)
+        assert max(kept) - min(kept) <= 1 + 1e-4
+        assert max(rejected) < max(kept) - 1 + 1e-4
 
 
 def test_threads_do_not_leak_randomness():

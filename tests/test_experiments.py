@@ -13,6 +13,7 @@ from fedrel.comparison import Comparison
 FOLDER = Path(__file__).parent.parent / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))
 OURS = {"fedds-world", "feedback-crowd", "feedback-reliability"}  # no table of a paper
+OURS |= {"denoise-world", "denoise-ablation", "denoise-wiki"}
 TABLES = [path for path in FILES if path.stem not in OURS and not path.stem.endswith("-tune")]
 EXPECTED = {
     *(f"fedds-{name}" for name in ("table-1-tune", "table-2", "table-3", "table-4", "table-5", "table-7", "table-8")),
@@ -68,6 +69,13 @@ def test_with_data_the_quick_scale_of_feedback_reads_it_with_a_frozen_encoder(pa
         assert cell.experiment.data.path == str(Path("sets") / "sst2")
         assert (cell.experiment.extractor.kind, cell.experiment.extractor.encoder) == ("bert", "frozen")
         assert cell.experiment.partition.server == 0.0125
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("denoise-*.toml")), ids=lambda path: path.stem)
+def test_tables_of_denoisers_pass_the_checks_at_both_scales(path):
+    assert {cell.experiment.method["name"] for cell in read(path).cells()} >= {"evidence"}
+    assert {cell.experiment.data.source for cell in read(path, quick=True).cells()} == {"world"}
+    assert f"#   fedrel compare experiments/{path.name} --quick\n" in path.read_text(encoding="utf-8")
 
 
 def test_the_grid_of_table_1_has_48_trials():

@@ -20,7 +20,7 @@ from fedrel import config
 from fedrel.assembly import Setup, cohort_of, workers_of
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
-from fedrel.evaluation.selection import selection_quality
+from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.federation import checkpoint
 from fedrel.federation.codec import Record
 from fedrel.federation.engines.engine import Engine, Upload
@@ -33,7 +33,7 @@ from fedrel.judging import Guesses, Judgement, judge
 from fedrel.learning.named import Named
 from fedrel.partition import count_labels
 from fedrel.saved import save_model
-from fedrel.showcase import examples, look
+from fedrel.showcase import choices, examples, look
 from fedrel.stopwatch import phase, watched
 from fedrel.version import installed_version
 
@@ -207,7 +207,7 @@ class Execution:
             "lr": self.setup.experiment.training.lr_at(done.number),
             "loss": loss,
             "dev": metrics,
-            "selection": self._selection(),
+            "selection": self._selection(done),
             "cohort": done.cohort,
             "trained": int(sentences),
             "sentences_per_second": trained / max(training_seconds, 1e-9),
@@ -254,11 +254,17 @@ class Execution:
 
         return judge(self.setup, split, weights, poll, when=f"round {number + 1}")
 
-    def _selection(self) -> dict[str, float] | None:
-        """What the platforms say they trained on, compared with the hidden truth of a synthetic world."""
-        selections = self._engine.selections().items()
-        parts = [self.setup.sites.rows_in_order(name)[places.numpy()] for name, places in selections]
-        return selection_quality(self.setup.dataset.train, np.concatenate(parts)) if parts else None
+    def _selection(self, done: Round) -> dict[str, float] | None:
+        """What the platforms say they trained on, or would choose now within their bags, compared with the hidden truth
+        of a synthetic world.
+        """
+        train, sites = self.setup.dataset.train, self.setup.sites
+        parts = [sites.rows_in_order(name)[places.numpy()] for name, places in self._engine.selections().items()]
+        if parts:
+            return selection_quality(train, np.concatenate(parts))
+        if self.setup.model.denoiser.chooses and sites.here and truth_is_known(train):
+            return selection_quality(train, choices(self.setup, named_in(done.state, "weights"), done.cohort))
+        return None
 
     def _exchange(self, ask: Ask) -> Replies:
         begin = time.perf_counter()
@@ -305,7 +311,7 @@ class Execution:
         seen = look(setup, best) if setup.sites.here else None
         standing.add("showcase", time.perf_counter() - looking)
         selection = best_line["selection"]
-        if selection is None and seen is not None and setup.model.denoiser.chooses:
+        if seen is not None and setup.model.denoiser.chooses:  # of all platforms, not of one round's
             selection = selection_quality(setup.dataset.train, seen.selected)
         save_model(self.out / "model", setup, best, calibration)
         details = {

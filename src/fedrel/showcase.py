@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.algorithms import LazyMIL
+from fedrel.algorithms import Evidence, LazyMIL
 from fedrel.algorithms.lazy_mil import elect
 from fedrel.assembly import Setup
-from fedrel.bags import Ints, fact_bags
+from fedrel.bags import Ints, Split, fact_bags
 from fedrel.denoisers import best_of_group
 from fedrel.federation.codec import Record
 from fedrel.learning.named import Named
@@ -31,8 +32,8 @@ class Showcase:
 
 def look(setup: Setup, weights: Named) -> Showcase | None:
     """Scores every sentence where it lies and selects as the method does; none for methods that use all sentences."""
-    elects = isinstance(setup.algorithm, LazyMIL)
-    if not elects and not setup.model.denoiser.chooses:
+    algorithm = setup.algorithm
+    if not isinstance(algorithm, LazyMIL | Evidence) and not setup.model.denoiser.chooses:
         return None
     train = setup.dataset.train
     scores = np.zeros(len(train), dtype=np.float32)
@@ -45,13 +46,37 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
         chosen = best_of_group(probability, site.shard.bag_of_sentences())
         scores[site.shard.rows], holders[site.shard.rows] = probability.numpy(), number
         best[name] = site.shard.rows[chosen.numpy()]
-        if elects:
+        if isinstance(algorithm, LazyMIL):
             ballots[name] = {"ballot": Named(key=site.fact_keys(), score=probability[chosen])}
-    if elects:
+    if ballots:
         won = elect(ballots)
         best = {name: rows[won[name]["won"].numpy()] for name, rows in best.items()}
     selected = np.concatenate(list(best.values()))
+    if isinstance(algorithm, Evidence):
+        held = np.concatenate([site.shard.rows for site in setup.sites.values()])
+        selected = _within(algorithm.margin, train, held, scores)
     return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] >= int(setup.dataset.has_na)]))
+
+
+def choices(setup: Setup, weights: Named, platforms: Iterable[str]) -> Ints:
+    """The training rows that a denoiser which chooses within bags would choose there with these weights."""
+    rows = []
+    for site in (setup.sites[name] for name in platforms):
+        setup.model.load(weights, site.shard)
+        rows.append(site.shard.rows[setup.model.choose(site.shard)[0].numpy()])
+    return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+
+
+def _within(margin: float, train: Split, held: Ints, scores: npt.NDArray[np.float32]) -> Ints:
+    """Of the rows that platforms hold, those whose log-odds are no more than the margin behind the best of their
+    fact.
+    """
+    rows, starts = fact_bags(train, np.sort(held))
+    p = np.clip(scores[rows].astype(np.float64), 1e-12, 1 - 1e-12)
+    z = np.log(p / (1 - p))
+    best = np.repeat(np.maximum.reduceat(z, starts[:-1]), np.diff(starts))
+    kept: Ints = rows[z >= best - margin]
+    return kept
 
 
 def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:
@@ -64,20 +89,20 @@ def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:
     per_relation = Counter[int]()
     for bag in np.argsort(starts[:-1] - starts[1:], kind="stable"):  # the largest first
         fact = rows[starts[bag] : starts[bag + 1]]
+        fact = fact[np.argsort(-seen.scores[fact], kind="stable")]
         winners, losers = fact[is_selected[fact]], fact[~is_selected[fact]]
         label = int(train.labels[fact[0]])
         if not len(winners) or not len(losers) or per_relation[label] > len(shown) // len(setup.dataset.relations):
             continue
         per_relation[label] += 1
         head, tail = train.pair_entities[train.pairs[fact[0]]]
-        best_losers = losers[np.argsort(-seen.scores[losers], kind="stable")]
         shown.append(
             {
                 "head": setup.dataset.entities[head],
                 "relation": setup.dataset.relations[label],
                 "tail": setup.dataset.entities[tail],
                 "selected": [_sentence(setup, seen, int(row)) for row in winners[:_REJECTED]],
-                "rejected": [_sentence(setup, seen, int(row)) for row in best_losers[:_REJECTED]],
+                "rejected": [_sentence(setup, seen, int(row)) for row in losers[:_REJECTED]],
             }
         )
         if len(shown) == _FACTS:

@@ -71,4 +71,4 @@ METHODS: dict[str, Method] = {
     "centralised": Method(Centralised, None, "reference", "all text in one place, which the platforms must not do"),
 }
 
-__all__ = ["METHODS", "Centralised", "FedAvg", "Feedback", "LazyMIL", "Method"]
+__all__ = ["METHODS", "Centralised", "Evidence", "FedAvg", "Feedback", "LazyMIL", "Method"]

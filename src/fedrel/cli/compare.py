@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from pathlib import Path
@@ -189,9 +190,16 @@ def _by_column(kind: str, done: list[tuple[Cell, Path]], folder: Path) -> list[P
         else:
             metric = mine[0][0].experiment.training.metric
             lines: dict[str, list[list[float]]] = {}
+            selection: dict[str, list[list[float]]] = {}
+            base_rate = math.nan
             for cell, place in mine:
-                lines.setdefault(cell.row, []).append([line["dev"][metric] for line in read_rounds(place)])
-            rounds_figure(lines, path, title=column, metric=f"dev {metric}")
+                rounds = read_rounds(place)
+                lines.setdefault(cell.row, []).append([line["dev"][metric] for line in rounds])
+                found = [line.get("selection") or {} for line in rounds]
+                selection.setdefault(cell.row, []).append([it.get("precision", math.nan) for it in found])
+                base_rate = next((it["base_rate"] for it in found if it), base_rate)
+            shown = f"dev {metric}"
+            rounds_figure(lines, path, title=column, metric=shown, selection=selection, base_rate=base_rate)
         drawn.append(path)
     return drawn
 

@@ -6,15 +6,20 @@ import numpy.typing as npt
 from fedrel.bags import Ints, Split
 
 
+def truth_is_known(split: Split) -> bool:
+    labelled = np.asarray(split.labels) > 0
+    return bool(labelled.any() and (np.asarray(split.expressed)[labelled] >= 0).all())
+
+
 def selection_quality(split: Split, selected: Ints) -> dict[str, float] | None:
     """`selected` are training rows. Among sentences labelled with a relation: `precision`, the share of the
     selected that express it; `recall`, the share of the expressing that are selected; `facts`, the share of
     facts with an expressing sentence for which one was selected; `base_rate`, the precision of taking all.
     """
+    if not truth_is_known(split):
+        return None
     labelled = np.asarray(split.labels) > 0
     truth = np.asarray(split.expressed)
-    if (truth[labelled] < 0).any() or not labelled.any():
-        return None
     chosen = np.zeros(len(split), dtype=bool)
     chosen[selected] = True
     right = chosen & labelled & (truth == 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,26 +26,47 @@ _NAME_TURNED = 60  # letters below a chart, all names together, beyond which the
 _GAP = 0.2  # between groups of bars
 
 
-def rounds_figure(lines: Mapping[str, Sequence[Sequence[float]]], path: Path, *, title: str, metric: str) -> None:
-    """A score over rounds: one line per method, the mean over those seeds that got so far, and a band of one standard
-    deviation. Runs stop at different rounds.
+Lines = Mapping[str, Sequence[Sequence[float]]]  # of each method, for each seed: a value a round; nan: none is known
+
+
+def rounds_figure(lines: Lines, path: Path, *, title: str, metric: str, selection: Lines, base_rate: float) -> None:
+    """A score over rounds and, where methods select sentences whose truth is known, below it how many of those they
+    select express their fact, beside the share among all sentences.
     """
-    with _drawing(_HEIGHT, width=500, theme=_ON_WHITE) as figure:
-        axes = figure.add_subplot()
-        for number, (method, seeds) in enumerate(lines.items()):
-            padded = np.full((len(seeds), max(map(len, seeds))), math.nan)
-            for row, scores in zip(padded, seeds, strict=True):
-                row[: len(scores)] = scores
-            mean, spread = np.nanmean(padded, axis=0), np.nanstd(padded, axis=0)
-            x = np.arange(1, padded.shape[1] + 1)
-            colour, style = _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
-            axes.plot(x, mean, color=colour, linestyle=style, linewidth=1.7, label=method)
-            if len(seeds) > 1:
-                axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.14, linewidth=0)
-        axes.set(xlabel="round", ylabel=metric, title=title)
-        axes.locator_params(axis="x", integer=True)
-        figure.legend(loc="outside right upper", handlelength=3.2)
+    selects = {method: seeds for method, seeds in selection.items() if np.isfinite(np.concatenate(list(seeds))).any()}
+    heights = [1.0, 0.6] if selects else [1.0]
+    with _drawing(round(_HEIGHT * sum(heights)), width=500, theme=_ON_WHITE) as figure:
+        panels: Any = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+        looks = dict(zip(lines, zip(cycle(_COLOURS), cycle(_STYLES), strict=False), strict=False))
+        _over_rounds(panels[0], lines, looks)
+        panels[0].set(ylabel=metric, title=title)
+        if selects:
+            _over_rounds(panels[1], selects, looks)
+            panels[1].axhline(base_rate, color="0.45", linewidth=1, linestyle=(0, (2, 2)), zorder=0)
+            panels[1].text(
+                0.99, base_rate, "all sentences", transform=panels[1].get_yaxis_transform(), ha="right", va="top"
+            )
+            panels[1].set(ylabel="share of the selected\nthat express their fact", ylim=(base_rate - 0.1, 1.0))
+        panels[-1].set_xlabel("round")
+        panels[-1].locator_params(axis="x", integer=True)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", handlelength=3.2)
         _save(figure, path)
+
+
+def _over_rounds(axes: Axes, lines: Lines, looks: Mapping[str, tuple[Any, Any]]) -> None:
+    """One line per method, the mean over seeds and a band of one standard deviation, as long as half of them go on:
+    runs stop at different rounds.
+    """
+    for method, seeds in lines.items():
+        padded = np.full((len(seeds), max(map(len, seeds))), math.nan)
+        for row, scores in zip(padded, seeds, strict=True):
+            row[: len(scores)] = scores
+        x = np.arange(1, padded.shape[1] + 1)[known := (~np.isnan(padded)).sum(axis=0) * 2 >= len(seeds)]
+        mean, spread = np.nanmean(padded[:, known], axis=0), np.nanstd(padded[:, known], axis=0)
+        colour, style = looks[method]
+        axes.plot(x, mean, color=colour, linestyle=style, linewidth=1.7, label=method)
+        if len(seeds) > 1:
+            axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.14, linewidth=0)
 
 
 def bars_figure(report: Mapping[str, Any], path: Path) -> None:
