@@ -33,6 +33,7 @@ class _Sums:
     def __init__(self, builder: Any, kind: Any, count: int) -> None:
         self.builder, self.kind = builder, kind
         self.lanes = VECTOR // (4 if isinstance(kind, ir.FloatType) else 8)
+        self.number = _INTP(VECTOR // self.lanes)  # its bytes
         self.vector = ir.VectorType(kind, self.lanes)
         self.places = [cgutils.alloca_once(builder, self.vector) for _ in range(count)]
 
@@ -71,6 +72,11 @@ class _Sums:
 
     def beyond(self, address: Any, count: Any, distance: Any) -> Any:
         return self.builder.add(address, self.builder.mul(count, distance))
+
+    def row(self, table: Any, starts: Any, index: Any) -> Any:
+        """Where in the table the row begins that the n-th of `starts` (int32) tells."""
+        start = self.builder.load(self.pointer(self.beyond(starts, index, _INTP(4)), ir.IntType(32)))
+        return self.beyond(table, self.builder.sext(start, _INTP), self.number)
 
     def _at(self, address: Any, number: int, vector: Any) -> Any:
         return self.builder.gep(self.pointer(address, vector), [_INTP(number)])
@@ -113,13 +119,11 @@ def _sum_of(vectors: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             to, rows, starts, sizes, count, _ = arguments
             sums = _Sums(builder, context.get_data_type(signature.args[-1]), vectors)
-            number = _INTP(VECTOR // sums.lanes)  # its bytes
             for v, place in enumerate(sums.places):
                 builder.store(sums.load(to, v), place)
             with cgutils.for_range(builder, count) as loop:
-                at = sums.pointer(sums.beyond(starts, loop.index, _INTP(4)), ir.IntType(32))
-                row = sums.beyond(rows, builder.sext(builder.load(at), _INTP), number)
-                size = sums.spread(sums.beyond(sizes, loop.index, number))
+                row = sums.row(rows, starts, loop.index)
+                size = sums.spread(sums.beyond(sizes, loop.index, sums.number))
                 for v, place in enumerate(sums.places):
                     sums.add(place, size, sums.load(row, v))
             for v, place in enumerate(sums.places):
@@ -129,6 +133,28 @@ def _sum_of(vectors: int) -> Any:
         return types.void(*[types.intp] * 5, like), generate
 
     return row_sum
+
+
+def _spread_of(vectors: int) -> Any:
+    """The numbers that begin at each of `places` += the row that begins at the same of `starts`, times its size."""
+
+    @intrinsic
+    def spread(typing: Any, to: Any, places: Any, rows: Any, starts: Any, sizes: Any, count: Any, like: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, places, rows, starts, sizes, count, _ = arguments
+            sums = _Sums(builder, context.get_data_type(signature.args[-1]), 1)
+            with cgutils.for_range(builder, count) as loop:
+                row, here = sums.row(rows, starts, loop.index), sums.row(to, places, loop.index)
+                size = sums.spread(sums.beyond(sizes, loop.index, sums.number))
+                for v in range(vectors):
+                    builder.store(sums.load(here, v), sums.places[0])
+                    sums.add(sums.places[0], size, sums.load(row, v))
+                    sums.store(here, v, builder.load(sums.places[0]))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 6, like), generate
+
+    return spread
 
 
 def _maxima_of(vectors: int) -> Any:
@@ -152,7 +178,6 @@ def _maxima_of(vectors: int) -> Any:
             table, rows, each, first, count, best, place, _ = arguments
             sums = _Sums(builder, context.get_data_type(signature.args[-1]), vectors)
             highest, where = sums.more(vectors), sums.more(vectors, ir.IntType(32))
-            number = _INTP(VECTOR // sums.lanes)
             for v in range(vectors):
                 builder.store(sums.constant(float("-inf")), highest[v])
                 builder.store(sums.all(builder.trunc(first, ir.IntType(32))), where[v])
@@ -161,11 +186,9 @@ def _maxima_of(vectors: int) -> Any:
                 for it in sums.places:
                     builder.store(ir.Constant(sums.vector, None), it)
                 with cgutils.for_range(builder, each) as term:
-                    at = builder.add(builder.mul(token, each), term.index)
-                    row = builder.load(sums.pointer(sums.beyond(rows, at, _INTP(4)), ir.IntType(32)))
-                    start = sums.beyond(table, builder.sext(row, _INTP), number)
+                    row = sums.row(table, rows, sums.beyond(term.index, token, each))
                     for v, it in enumerate(sums.places):
-                        builder.store(builder.fadd(builder.load(it), sums.load(start, v)), it)
+                        builder.store(builder.fadd(builder.load(it), sums.load(row, v)), it)
                 here = sums.all(builder.trunc(token, ir.IntType(32)))
                 for v, it in enumerate(sums.places):
                     value, so_far = builder.load(it), builder.load(highest[v])
@@ -190,6 +213,8 @@ if AVAILABLE:
         _tile_of(1, 1),
     )
     long_sum, short_sum = _sum_of(LONG), _sum_of(1)
+    long_spread, short_spread = _spread_of(LONG), _spread_of(1)
     many_maxima, few_maxima = _maxima_of(MANY), _maxima_of(1)
 else:
-    tall_wide = tall_narrow = flat_wide = flat_narrow = long_sum = short_sum = many_maxima = few_maxima = None
+    tall_wide = tall_narrow = flat_wide = flat_narrow = None
+    long_sum = short_sum = long_spread = short_spread = many_maxima = few_maxima = None

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from fedrel.compiled import compiled
-from fedrel.extractors.products import STRIDE, add_rows_of, lines
+from fedrel.extractors.products import STRIDE, add_rows_of, add_rows_to, lines
 
 
 @compiled
 def gradients(
     grad: Any,  # (S·pieces, F or more)
     rows: Any,  # (S·pieces, F or more) where each maximum stands; -1 in an empty piece
-    vectors: Any,  # (U, D) of the distinct words
+    vectors: Any,  # (U, step) of the distinct words, wide
     head_position: Any,  # (P, d)
     tail_position: Any,
     wide: Any,  # (F, window·step) the weights, wide
@@ -27,18 +27,19 @@ def gradients(
     heads: Any,  # (T,)
     tails: Any,
     lengths: Any,  # (S, pieces + 1)
-    step: int,  # of a token's wide inputs
-    to_vectors: Any,  # the gradients, to fill
+    dimension: int,  # of words
+    to_vectors: Any,  # the gradients, to fill: wide (what follows the word's own says nothing)
     to_head: Any,
     to_tail: Any,
     to_wide: Any,
     to_bias: Any,
 ) -> None:
+    step = vectors.shape[1]
     half = wide.shape[1] // step // 2
     to_vectors[:], to_head[:], to_tail[:] = 0, 0, 0
-    _to_inputs(grad, rows, wide, words, heads, tails, lengths, step, to_vectors, to_head, to_tail)
+    _to_inputs(grad, rows, wide, words, heads, tails, lengths, dimension, to_vectors, to_head, to_tail)
     to_head[0], to_tail[0] = 0, 0  # the separator's vector is zero for good
-    inputs = _laid_out(vectors, head_position, tail_position, words, heads, tails, half, step)
+    inputs = _laid_out(vectors, head_position, tail_position, words, heads, tails, half, dimension)
     _to_weight(grad, rows, inputs, to_wide, to_bias, step)
 
 
@@ -66,21 +67,19 @@ def narrow(wide: Any, weight: Any, step: int) -> None:
 
 @compiled
 def _laid_out(
-    vectors: Any, head_position: Any, tail_position: Any, words: Any, heads: Any, tails: Any, half: int, step: int
+    vectors: Any, head_position: Any, tail_position: Any, words: Any, heads: Any, tails: Any, half: int, dimension: int
 ) -> Any:
     """The inputs end to end, wide, and zeros before the first token and behind the last."""
-    dimension, position = vectors.shape[1], head_position.shape[1]
+    step, position = vectors.shape[1], head_position.shape[1]
     inputs = lines(len(words) + 2 * half, step, vectors)
     inputs[:half], inputs[len(inputs) - half :] = 0, 0
     for t in range(len(words)):
-        here, word, head, tail = inputs[half + t], vectors[words[t]], head_position[heads[t]], tail_position[tails[t]]
-        for j in range(dimension):
+        here, word = inputs[half + t], vectors[words[t]]
+        for j in range(step):
             here[j] = word[j]
         for j in range(position):
-            here[dimension + j] = head[j]
-            here[dimension + position + j] = tail[j]
-        for j in range(dimension + 2 * position, step):
-            here[j] = 0
+            here[dimension + j] = head_position[heads[t], j]
+            here[dimension + position + j] = tail_position[tails[t], j]
     return inputs.reshape(inputs.size)
 
 
@@ -93,76 +92,61 @@ def _to_inputs(
     heads: Any,
     tails: Any,
     lengths: Any,
-    step: int,
+    dimension: int,
     to_vectors: Any,
     to_head: Any,
     to_tail: Any,
 ) -> None:
-    """Sentence by sentence, whose sums stay in a core's first cache: of each place, the weights of its maxima."""
-    tokens, reach, pieces = len(words), wide.shape[1], lengths.shape[1] - 1
+    """Sentence by sentence, whose sums stay in a core's first cache: to the place of each maximum, its weights."""
+    tokens, reach, step, pieces = len(words), wide.shape[1], to_vectors.shape[1], lengths.shape[1] - 1
     beyond = reach // step - 1  # tokens that belong to the windows of other places too
     half, flat = beyond // 2, wide.reshape(wide.size)
     longest = 0
     for s in range(len(lengths)):
         longest = max(longest, lengths[s].sum())
-    room, ends = lines(longest + beyond, step, grad), np.empty(longest + 1, np.int32)
-    sums = room.reshape(room.size)
-    maxima = _room_for(pieces * len(wide) + 1, grad), _room_for(pieces * len(wide) + 1, grad)
+    room = lines(longest + beyond, step, grad)
+    sums, most = room.reshape(room.size), pieces * len(wide) + 1
+    places, starts, sizes = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, grad.dtype)
     first = 0
     for s in range(len(lengths)):
-        count = lengths[s].sum()
-        own = slice(s * pieces, (s + 1) * pieces)
-        starts, sizes = _by_place(grad[own], rows[own], first, len(wide), reach, ends[: count + 1], maxima)
-        sums[: (count + beyond) * step] = 0
-        begin = 0
-        for t in range(count):
-            if begin < ends[t]:
-                add_rows_of(flat, starts[begin : ends[t]], sizes[begin : ends[t]], sums[t * step : t * step + reach])
-            begin = ends[t]
-        for t in range(max(first - half, 0), min(first + count + beyond - half, tokens)):
-            here = sums[(t - first + half) * step : (t - first + half + 1) * step]
-            _add_parts(here, to_vectors[words[t]], to_head[heads[t]], to_tail[tails[t]])
-        first += count
+        length = lengths[s].sum()
+        sums[: (length + beyond) * step] = 0
+        count = np.uint64(0)  # unsigned, or every index would be looked at twice
+        for piece in range(s * pieces, (s + 1) * pieces):
+            own, row = grad[piece], rows[piece]
+            for f in range(len(wide)):  # without a branch, which dropout would make a toss of a coin
+                places[count], starts[count], sizes[count] = (row[f] - first) * step, f * reach, own[f]
+                count += np.uint64((own[f] != 0) & (row[f] >= 0))
+        add_rows_to(sums, places[:count], flat, starts[:count], sizes[:count], reach)
+        known = max(first - half, 0), min(first + length + beyond - half, tokens)
+        _to_tables(
+            sums[(known[0] - first + half) * step :],
+            words[known[0] : known[1]],
+            heads[known[0] : known[1]],
+            tails[known[0] : known[1]],
+            dimension,
+            to_vectors,
+            to_head,
+            to_tail,
+        )
+        first += length
 
 
 @compiled
-def _room_for(count: int, like: Any) -> Any:
-    """For so many maxima: where they stand, where their weights start, how large they are."""
-    return np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, like.dtype)
-
-
-@compiled
-def _by_place(grad: Any, rows: Any, first: int, filters: int, reach: int, ends: Any, maxima: Any) -> Any:
-    """A sentence's maxima sorted by where they stand: of each the start of its weights and its size; and `ends` of each
-    place's, counted from the sentence's first.
-    """
-    (place, start, size), (_, starts, sizes) = maxima
-    count = np.uint64(0)  # unsigned, or every index would be looked at twice
-    for piece in range(len(grad)):
-        own, row = grad[piece], rows[piece]
-        for f in range(filters):  # without a branch, which dropout would make a toss of a coin
-            place[count], start[count], size[count] = row[f] - first, f * reach, own[f]
-            count += np.uint64((own[f] != 0) & (row[f] >= 0))
-    ends[:] = 0  # first counts, then where a place's maxima begin
-    for i in range(count):
-        ends[place[i] + 1] += 1
-    for t in range(len(ends) - 1):
-        ends[t + 1] += ends[t]
-    for i in range(count):
-        end = ends[place[i]]
-        starts[end], sizes[end] = start[i], size[i]
-        ends[place[i]] = end + 1
-    return starts, sizes
-
-
-@compiled
-def _add_parts(here: Any, word: Any, head: Any, tail: Any) -> None:
-    dimension, position = len(word), len(head)
-    for j in range(dimension):
-        word[j] += here[j]
-    for j in range(position):
-        head[j] += here[dimension + j]
-        tail[j] += here[dimension + position + j]
+def _to_tables(
+    sums: Any, words: Any, heads: Any, tails: Any, dimension: int, to_vectors: Any, to_head: Any, to_tail: Any
+) -> None:
+    step, position = to_vectors.shape[1], to_head.shape[1]
+    ones = np.ones(len(words), sums.dtype)
+    starts, places = np.empty(len(words), np.int32), np.empty(len(words), np.int32)
+    for t in range(len(words)):
+        starts[t], places[t] = t * step, words[t] * step
+    add_rows_to(to_vectors.reshape(to_vectors.size), places, sums, starts, ones, step)
+    for t in range(len(words)):
+        here = t * step + dimension
+        for j in range(position):
+            to_head[heads[t], j] += sums[here + j]
+            to_tail[tails[t], j] += sums[here + position + j]
 
 
 @compiled

@@ -96,8 +96,8 @@ class _TableConvolution(torch.autograd.Function):
         tables = (vectors, head_position, tail_position)
         shape = lengths.shape[0] * (lengths.shape[1] - 1), len(weight)
         maxima, rows = weight.new_empty(shape), torch.empty(shape, dtype=torch.int32)
-        given = (*tables, _windows(tables, weight), bias, words, heads, tails, lengths, maxima, rows)
-        fill_maxima(*(tensor.detach().numpy() for tensor in given))
+        of_model, text = (*tables, _windows(tables, weight), bias), (words, heads, tails, lengths, maxima, rows)
+        fill_maxima(*_arrays(*of_model), vectors.shape[1], *_arrays(*text))
         ctx.save_for_backward(*tables, weight, words, heads, tails, lengths, rows)
         return maxima
 
@@ -129,12 +129,15 @@ def _gradients(
     to_bias: Any,
 ) -> None:
     width = vectors.shape[1] + 2 * head_position.shape[1]
-    step, window = stride(width), weight.shape[1] // width
+    step, window, dimension = stride(width), weight.shape[1] // width, vectors.shape[1]
     wide, to_wide = lines(len(weight), window * step, weight), lines(len(weight), window * step, weight)
+    words_wide, to_words_wide = lines(len(vectors), step, vectors), lines(len(vectors), step, vectors)
     widen(weight, wide, step)
-    tables, text = (vectors, head_position, tail_position), (words, heads, tails, lengths)
-    gradients(grad, rows, *tables, wide, *text, step, to_vectors, to_head, to_tail, to_wide, to_bias)
+    widen(vectors, words_wide, step)
+    tables, text = (words_wide, head_position, tail_position), (words, heads, tails, lengths)
+    gradients(grad, rows, *tables, wide, *text, dimension, to_words_wide, to_head, to_tail, to_wide, to_bias)
     narrow(to_wide, to_weight, step)
+    narrow(to_words_wide, to_vectors, step)
 
 
 _table_convolution: Callable[..., Tensor] = _TableConvolution.apply
@@ -158,11 +161,15 @@ def table_convolution(
     if torch.is_grad_enabled():
         return _table_convolution(*tables, weight, bias, *text)
     maxima = weight.new_empty(lengths.shape[0] * (lengths.shape[1] - 1), len(weight))
-    given = (*tables, _windows(tables, weight), bias, *text, maxima)
-    fill_maxima(*(tensor.numpy() for tensor in given), None)
+    of_model = (*tables, _windows(tables, weight), bias)
+    fill_maxima(*_arrays(*of_model), vectors.shape[1], *_arrays(*text, maxima), None)
     return maxima
 
 
 def _windows(tables: tuple[Tensor, ...], weight: Tensor) -> Tensor:
     """(F, window, D+2d) of the weights."""
     return weight.view(len(weight), -1, sum(table.shape[1] for table in tables))
+
+
+def _arrays(*tensors: Tensor) -> list[Any]:
+    return [tensor.detach().numpy() for tensor in tensors]

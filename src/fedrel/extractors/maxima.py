@@ -21,11 +21,12 @@ _AT_ONCE = 80  # filters, or a multiple
 
 @compiled
 def fill_maxima(
-    vectors: Any,  # (U, D) of the distinct words
+    vectors: Any,  # (U, D or more) of the distinct words
     head_position: Any,  # (P, d)
     tail_position: Any,
     weight: Any,  # (F, window, D+2d or more)
     bias: Any,  # (F,)
+    dimension: int,  # D
     words: Any,  # (T,) places among the distinct words
     heads: Any,  # (T,)
     tails: Any,
@@ -34,7 +35,7 @@ def fill_maxima(
     places: Any,  # to fill as well: where each maximum stands, -1 in an empty piece; None: nobody asks
 ) -> None:
     filters, window = weight.shape[:2]
-    dimension, position, distances = vectors.shape[1], head_position.shape[1], len(head_position)
+    distances, position = head_position.shape
     of_words = (len(vectors) + 1) * window
     rows, odd = _rows(words, heads, tails, of_words, distances, window)
     fitting = _CACHE // ((of_words + 2 * distances + len(odd)) * vectors.itemsize)
@@ -45,7 +46,7 @@ def fill_maxima(
         word_parts, position_parts = _parts(weight[first:last], dimension, position)
         table = lines(of_words + 2 * distances + 1 + len(odd), apart, vectors)
         product = table[:of_words].reshape((-1, window * apart))
-        multiply(vectors, word_parts, product[: len(vectors)])
+        multiply(vectors[:, :dimension], word_parts, product[: len(vectors)])
         product[len(vectors)] = 0  # what stands beyond both ends
         _position_shares(
             head_position, tail_position, position_parts, bias[first:last], heads, tails, odd, window, table[of_words:]

@@ -15,8 +15,10 @@ from fedrel.registers import (
     few_maxima,
     flat_narrow,
     flat_wide,
+    long_spread,
     long_sum,
     many_maxima,
+    short_spread,
     short_sum,
     tall_narrow,
     tall_wide,
@@ -82,6 +84,20 @@ def add_rows_of(flat: Any, starts: Any, sizes: Any, to: Any) -> None:
         long_sum(t + j * size, r + j * size, a, b, count, like)
     for j in range(far, len(to), narrow):
         short_sum(t + j * size, r + j * size, a, b, count, like)
+
+
+@compiled
+def add_rows_to(to: Any, places: Any, flat: Any, starts: Any, sizes: Any, reach: int) -> None:
+    """What begins at each of `places` in `to` += what begins at `starts` in `flat`, times its size; so far reaching."""
+    like = to.dtype.type(0)
+    size, count = to.itemsize, len(starts)
+    narrow = VECTOR // size
+    far = reach - reach % (LONG * narrow)
+    t, p, r, a, b = to.ctypes.data, places.ctypes.data, flat.ctypes.data, starts.ctypes.data, sizes.ctypes.data
+    for j in range(0, far, LONG * narrow):
+        long_spread(t + j * size, p, r + j * size, a, b, count, like)
+    for j in range(far, reach, narrow):
+        short_spread(t + j * size, p, r + j * size, a, b, count, like)
 
 
 @compiled

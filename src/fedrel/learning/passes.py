@@ -37,18 +37,18 @@ class Dropout(NamedTuple):
 
 @compiled
 def learn(
-    vectors: Any,  # (U, D) of the distinct words
+    vectors: Any,  # (U, step) of the distinct words, wide
     words: Any,  # (T,) the place of every token among them
     heads: Any,  # (T,)
     tails: Any,
     lengths: Any,  # (S, pieces + 1)
     labels: Any,  # (S,)
     weights: Any,  # wide
-    step: int,  # of a token's wide inputs
+    dimension: int,  # of words
     is_tanh: bool,  # or else relu
     dropout: Any,
     key: Any,  # of its draws
-    to_vectors: Any,  # the gradients, to fill
+    to_vectors: Any,  # the gradients, to fill, wide
     to: Any,
 ) -> Any:
     """All gradients; returns the mean loss."""
@@ -59,13 +59,14 @@ def learn(
     pooled, scales = lines(sentences, columns, vectors), lines(sentences, columns, vectors)
     pooled[:], scales[:] = 0, 0
     maxima, rows = pooled.reshape(shape), np.empty(shape, np.int32)
-    convolution = weights.convolution.reshape((filters, -1, step))
+    convolution = weights.convolution.reshape((filters, -1, vectors.shape[1]))
     fill_maxima(
         vectors,
         weights.head_position,
         weights.tail_position,
         convolution,
         weights.bias,
+        dimension,
         words,
         heads,
         tails,
@@ -91,7 +92,7 @@ def learn(
         heads,
         tails,
         lengths,
-        step,
+        dimension,
         to_vectors,
         to.head_position,
         to.tail_position,

@@ -79,9 +79,13 @@ def gradient(
     to: Any,
 ) -> Any:
     """Returns the mean loss."""
-    width = vectors.shape[1] + 2 * weights.head_position.shape[1]
+    distinct, dimension = vectors.shape
+    width = dimension + 2 * weights.head_position.shape[1]
     wide, to_wide = _widened(weights, width), _widened(to, width)
-    loss = _learn(text, chosen, seen, vectors, tokens, wide, stride(width), is_tanh, dropout, key, to_vectors, to_wide)
+    words, to_words = lines(distinct, stride(width), vectors), lines(distinct, stride(width), vectors)
+    widen(vectors, words, stride(width))
+    loss = _learn(text, chosen, seen, words, tokens, wide, dimension, is_tanh, dropout, key, to_words, to_wide)
+    narrow(to_words, to_vectors, stride(width))
     _narrow(to_wide, to, width)
     return loss
 
@@ -110,10 +114,10 @@ def descend(
         chosen = order[step * batch : (step + 1) * batch]
         tokens, distinct = read(text, chosen, seen)
         found = seen.found[:distinct]
-        vectors, to_vectors = lines(distinct, dimension, table), lines(distinct, dimension, table)
+        vectors, to_vectors = lines(distinct, stride(width), table), lines(distinct, stride(width), table)
         _gather(table, found, kind(factor), vectors)
         losses[step] = _learn(
-            text, chosen, seen, vectors, tokens, wide, stride(width), is_tanh, dropout, keys[step], to_vectors, to
+            text, chosen, seen, vectors, tokens, wide, dimension, is_tanh, dropout, keys[step], to_vectors, to
         )
         _move(wide, to, descent)
         if descent.words:
@@ -134,7 +138,7 @@ def _learn(
     vectors: Any,
     tokens: int,
     wide: Any,
-    step: int,
+    dimension: int,
     is_tanh: bool,
     dropout: Any,
     key: Any,
@@ -153,7 +157,7 @@ def _learn(
         lengths[: len(chosen)],
         labels,
         wide,
-        step,
+        dimension,
         is_tanh,
         dropout,
         key,
@@ -215,14 +219,16 @@ def _move_one(weight: Any, grad: Any, descent: Any) -> None:
 def _gather(table: Any, found: Any, factor: Any, vectors: Any) -> None:
     for i in range(len(found)):
         row, to = table[found[i]], vectors[i]
-        for j in range(len(to)):
+        for j in range(len(row)):
             to[j] = factor * row[j]
+        for j in range(len(row), len(to)):
+            to[j] = 0
 
 
 @compiled
 def _scatter(table: Any, found: Any, factor: Any, change: Any) -> None:
     for i in range(len(found)):
         row, by = table[found[i]], change[i]
-        for j in range(len(by)):
+        for j in range(len(row)):
             row[j] += factor * by[j]
     table[0] = 0  # padding
