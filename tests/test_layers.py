@@ -12,6 +12,7 @@ ROOT = Path(fedrel.__file__).parent
 LAYERS = [
     [
         "compiled",
+        "registers",
         "errors",
         "seeds",
         "files",

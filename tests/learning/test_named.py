@@ -46,3 +46,11 @@ def test_a_patch_applied_is_the_model_it_stands_for():
 def test_no_replies_leave_the_weights_as_they_were():
     base = Named(a=torch.ones(2))
     assert weighted_mean(base, [], []) is base
+
+
+@pytest.mark.parametrize("row", [-1, 4, 2**31 - 1])
+def test_rows_that_a_table_lacks_are_refused(row):
+    base = Named(words=torch.zeros(4, 2))
+    patch = table_patch("words", torch.tensor([1, row], dtype=torch.int32), torch.ones(2, 2), 1.0)
+    with pytest.raises((IndexError, RuntimeError)):
+        weighted_mean(base, [patch], [1.0])

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fedrel.extractors import kernels
 
-_SMALL = 1e-3  # a factor below this is folded into the rows, before their numbers grow too large
+SMALL = 1e-3  # a factor below this is folded into the rows, before their numbers grow too large
 
 
 class WordTable(nn.Module):
@@ -88,7 +88,7 @@ class WordTable(nn.Module):
         self.shift = self.shift * shrink - lr
         start, push = self.elsewhere
         self.elsewhere = start * shrink + lr * pull, push * shrink - lr
-        if self.factor < _SMALL:
+        if self.factor < SMALL:
             self._fold()
         for tokens, grad in self._gradients():
             if kernels.usable(self.rows.device):
@@ -97,6 +97,15 @@ class WordTable(nn.Module):
                 change = grad.mul_(-lr / self.factor)
                 self.rows.scatter_add_(0, tokens[:, None].expand_as(change), change)
                 self.rows[0] = 0
+
+    def stepped(self, steps: int, factor: float, lr: float, weight_decay: float) -> None:
+        """So many steps without a pull were made on the rows by somebody else (see learning/steps.py), who leaves them
+        with this factor.
+        """
+        if self.trainable:
+            start, push = self.elsewhere
+            self.elsewhere = start * (1.0 - lr * weight_decay) ** steps, push
+        self.factor = factor
 
     def _fold(self) -> None:
         self.rows = self.values(torch.arange(len(self.rows), device=self.rows.device))

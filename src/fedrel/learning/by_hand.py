@@ -7,7 +7,7 @@ as one. What is not usual (a loss of its own, whole bags, a GPU, no numba) is le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,15 @@ from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.shard import Shard
 from fedrel.extractors import kernels
 from fedrel.extractors.convolution import Convolution
-from fedrel.extractors.draws import settings
-from fedrel.extractors.gradients import room
-from fedrel.learning import passes
+from fedrel.extractors.draws import Draws, settings
+from fedrel.extractors.words import SMALL
+from fedrel.learning import steps
 from fedrel.learning.losses import Loss, cross_entropy
 from fedrel.learning.model import Model
+from fedrel.learning.passes import Dropout, Weights
+from fedrel.learning.steps import Descent, Read, Text
 
-# In place; numpy's tanh takes a seventh of torch's time
-_ACTIVATIONS: dict[Any, Callable[[Any], Any]] = {
-    torch.tanh: lambda values: np.tanh(values, out=values),
-    torch.relu: lambda values: np.maximum(values, 0, out=values),
-}
+_STEPS = 64  # of one call, after which Ctrl-C is heard
 
 
 def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> ByHand | None:
@@ -54,71 +52,77 @@ class ByHand:
 
     def __init__(self, model: Model, encoder: Convolution, shard: PackedShard, at_once: int) -> None:
         self.encoder = encoder
-        linear, classifier = encoder.convolution, model.classifier
         longest = (shard.starts[1:] - shard.starts[:-1]).topk(min(at_once, len(shard))).values
         tokens, sentences = int(longest.sum()), len(longest)  # the most that can meet in a step
         lengths = encoder.piece_lengths(shard)
-        columns = (shard.tokens, shard.head_distance, shard.tail_distance, shard.starts, lengths)
-        self.text = [column.numpy() for column in columns]
-        self.labels = shard.labels.numpy()
-        self.place_of = np.full(len(shard.vocabulary), -1, np.int32)
+        columns = (shard.tokens, shard.head_distance, shard.tail_distance, shard.starts, lengths, shard.labels)
+        self.text = Text(*_arrays(*columns))
         self.found = torch.empty(min(tokens, len(shard.vocabulary)), dtype=torch.int64)
-        self.places = np.empty(tokens, np.int32), np.empty(tokens, np.int64), np.empty(tokens, np.int64)
-        self.lengths = np.empty((sentences, lengths.shape[1]), np.int64)
-        (self.pooled,) = _arrays(linear.weight.new_empty(sentences, encoder.hidden))
-        self.rows = np.empty((sentences * encoder.pieces, encoder.filters), np.int32)
-        self.positions = _arrays(encoder.head_position, encoder.tail_position)
-        self.convolution = _arrays(linear.weight, linear.bias)
-        bias: Tensor | None = classifier.bias
-        nothing = classifier.weight.new_empty(0)
-        self.classifier = _arrays(classifier.weight, nothing if bias is None else bias)
-        order = (classifier.weight, bias, encoder.head_position, encoder.tail_position, linear.weight, linear.bias)
-        self.grads = [(value, torch.empty_like(value)) for value in order if value is not None]
-        filled = [grad.numpy() for _, grad in self.grads]
-        self.to_classifier, self.to_encoder = (filled[0], nothing.numpy() if bias is None else filled[1]), filled[-4:]
-        width = linear.in_features // encoder.window
-        (self.space,) = _arrays(linear.weight.new_empty(room(tokens, width, encoder.window, encoder.filters)))
+        self.seen = Read(
+            place_of=np.full(len(shard.vocabulary), -1, np.int32),
+            found=self.found.numpy(),
+            words=np.empty(tokens, np.int32),
+            heads=np.empty(tokens, np.int32),
+            tails=np.empty(tokens, np.int32),
+            lengths=np.empty((sentences, lengths.shape[1]), np.int64),
+        )
+        linear, classifier = encoder.convolution, model.classifier
+        bias = classifier.weight.new_empty(0) if classifier.bias is None else classifier.bias
+        positions = encoder.head_position, encoder.tail_position
+        self.parameters = [classifier.weight, bias, *positions, linear.weight, linear.bias]
+        self.weights = Weights(*_arrays(*self.parameters))
+        self.is_tanh = encoder.activation is torch.tanh
+        self.kind = self.weights.bias.dtype
 
     @torch.no_grad()
     def __call__(self, chosen: Tensor) -> Tensor:
-        encoder, sentences, count = self.encoder, chosen.numpy(), len(chosen)
-        outlets = (self.place_of, self.found.numpy(), *self.places, self.lengths)
-        tokens, distinct = passes.read(*self.text, sentences, *outlets)
-        found, places = self.found[:distinct], [place[:tokens] for place in self.places]
-        words = encoder.words.values(found)
-        pooled, rows = self.pooled[:count], self.rows[: count * encoder.pieces]  # (S, hidden), (S·pieces, F)
-        maxima = pooled.reshape(rows.shape)
-        given: list[Any] = [*self.positions, *self.convolution, *places, self.lengths[:count], maxima, rows]
-        kernels.fill_maxima(words, *given)
-        _ACTIVATIONS[encoder.activation](pooled)
-        to_words = torch.empty_like(words)
-        loss = passes.learn(
-            pooled,
-            encoder.activation is torch.tanh,
-            self.labels,
+        words, sentences = self.encoder.words, chosen.numpy()
+        tokens, distinct = steps.read(self.text, sentences, self.seen)
+        found = self.found[:distinct]
+        vectors = words.values(found)
+        to_vectors, grads = torch.empty_like(vectors), [torch.empty_like(weight) for weight in self.parameters]
+        (key,), dropout = self._draws(1)
+        loss = steps.gradient(
+            self.text,
             sentences,
-            self._draw(maxima.dtype),
-            *self.classifier,
-            rows,
-            words.numpy(),
-            *self.positions,
-            self.convolution[0],
-            *places,
-            self.space,
-            *self.to_classifier,
-            to_words.numpy(),
-            *self.to_encoder,
+            self.seen,
+            vectors.numpy(),
+            tokens,
+            self.weights,
+            self.is_tanh,
+            dropout,
+            key,
+            to_vectors.numpy(),
+            Weights(*_arrays(*grads)),
         )
-        encoder.words.hand_in(found, to_words)
-        for weight, grad in self.grads:
+        words.hand_in(found, to_vectors)
+        for weight, grad in zip(self.parameters, grads, strict=True):
             weight.grad = grad
-        return torch.tensor(loss, dtype=words.dtype)
+        return torch.tensor(loss, dtype=vectors.dtype)
 
-    def _draw(self, kind: Any) -> tuple[Any, Any, Any]:
-        encoder = self.encoder
-        if encoder.dropout and encoder.draws is not None:
-            return settings(encoder.draws.next_key(), encoder.dropout, kind)
-        return settings(0, 0.0, kind)
+    def descend(self, order: Tensor, batch: int, *, lr: float, weight_decay: float) -> Tensor:
+        """Steps of SGD on these sentences, some at a time; returns the loss of every step."""
+        words = self.encoder.words
+        descent = Descent(1.0 - lr * weight_decay, lr, words.trainable, SMALL)
+        losses = np.empty(math.ceil(len(order) / batch), self.kind)
+        for some in range(0, len(losses), _STEPS):
+            to = losses[some : some + _STEPS]
+            keys, dropout = self._draws(len(to))
+            part = order[some * batch : (some + len(to)) * batch].numpy()
+            table = words.rows.numpy(), words.factor
+            factor = steps.descend(
+                self.text, part, batch, self.seen, *table, self.weights, self.is_tanh, dropout, keys, descent, to
+            )
+            words.stepped(len(to), factor, lr, weight_decay)
+        return torch.from_numpy(losses)
+
+    def _draws(self, count: int) -> tuple[Any, Dropout]:
+        """The keys of so many steps."""
+        draws, dropout = self.encoder.draws, self.encoder.dropout
+        if draws is None or not dropout:
+            draws, dropout = Draws(0), 0.0
+        drawn = [settings(draws.next_key(), dropout, self.kind) for _ in range(count)]
+        return np.array([key for key, _, _ in drawn], np.uint32), Dropout(*drawn[0][1:])
 
 
 def _arrays(*tensors: Tensor) -> list[Any]:

@@ -92,15 +92,11 @@ def fit_alone(work: Work) -> Fitted:
     mean_loss = 0.0
     model.train()
     model.draw_from(work.seed, training.dropout)
-    optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, work.lr, work.pull)
-    backward = _backward_of(work)
-    for batches in work.epochs():
-        losses = []
-        for chosen in batches:
-            losses.append(backward(chosen))
-            optimizer.step()
+    epoch = _epoch_of(work)
+    for order in work.orders():
+        losses = epoch(order)
         steps += len(losses)
-        mean_loss = float(torch.stack(losses).mean()) if losses else 0.0
+        mean_loss = float(losses.mean()) if len(losses) else 0.0
         if not math.isfinite(mean_loss):
             raise DivergedError("the loss is not a number any more; lower training.lr")
     model.draw_from(None, 0.0)
@@ -109,15 +105,29 @@ def fit_alone(work: Work) -> Fitted:
     return Fitted(steps=steps, loss=mean_loss, sentences=work.sentences)
 
 
-def _backward_of(work: Work) -> Callable[[Tensor], Tensor]:
-    """How units become a gradient of the model's weights; returns their mean loss."""
-    model, shard, training = work.model, work.shard, work.training
+def _epoch_of(work: Work) -> Callable[[Tensor], Tensor]:
+    """How an epoch is trained, given the order of its units; returns the loss of every step."""
+    model, training = work.model, work.training
     whole = training.micro_batch == 0 or training.micro_batch >= training.batch
     able = whole and (work.plain or model.denoiser.chooses)
-    hand = by_hand(model, shard, work.loss, at_once=training.batch) if able else None
-    if hand is None:
-        return lambda units: _backward(work, units)
-    return hand if work.plain else lambda bags: hand(model.choose_in(shard, bags))
+    hand = by_hand(model, work.shard, work.loss, at_once=training.batch) if able else None
+    if hand and work.plain and training.optimizer == "sgd" and work.pull is None:
+        return lambda order: hand.descend(order, training.batch, lr=work.lr, weight_decay=training.weight_decay)
+    optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, work.lr, work.pull)
+
+    def step(units: Tensor) -> Tensor:
+        if hand is None:
+            loss = _backward(work, units)
+        else:
+            loss = hand(units if work.plain else model.choose_in(work.shard, units))
+        optimizer.step()
+        return loss
+
+    def epoch(order: Tensor) -> Tensor:
+        losses = [step(units) for units in torch.split(order, training.batch)] if len(order) else []
+        return torch.stack(losses) if losses else torch.empty(0)
+
+    return epoch
 
 
 def _backward(work: Work, units: Tensor) -> Tensor:

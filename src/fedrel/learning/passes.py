@@ -1,133 +1,153 @@
-"""The compiled passes of a training step by hand (see fused.py) that the convolution does not have already."""
+"""The way through a model and back in a training step by hand (see by_hand.py), compiled.
+
+Weights are wide here: what belongs to a token, or to a piece of a sentence, begins a cache line.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedrel.compiled import compiled
 from fedrel.extractors.draws import fill
 from fedrel.extractors.gradients import gradients
-from fedrel.extractors.products import multiply, scalar_products
+from fedrel.extractors.maxima import fill_maxima
+from fedrel.extractors.products import lines, multiply, stride
+from fedrel.learning.activations import activate, back_through
 
 
-@compiled
-def read(
-    tokens: Any,  # of the whole shard
-    head_distance: Any,
-    tail_distance: Any,
-    starts: Any,
-    piece_lengths: Any,
-    chosen: Any,  # (S,) sentences
-    place_of: Any,  # (v,) -1 everywhere, as it will be afterwards
-    found: Any,  # the distinct words of the chosen sentences, to fill
-    words: Any,  # (T,) the place of every token among them, to fill
-    heads: Any,  # (T,) to fill
-    tails: Any,
-    lengths: Any,  # (S, pieces + 1) to fill
-) -> Any:
-    """How many tokens and how many distinct words there are."""
-    total, count = 0, 0
-    for s in range(len(chosen)):
-        sentence = chosen[s]
-        lengths[s] = piece_lengths[sentence]
-        for t in range(starts[sentence], starts[sentence + 1]):
-            token = tokens[t]
-            place = place_of[token]
-            if place < 0:
-                place = count
-                place_of[token], found[count] = count, token
-                count += 1
-            words[total], heads[total], tails[total] = place, head_distance[t], tail_distance[t]
-            total += 1
-    for place in range(count):
-        place_of[found[place]] = -1
-    return total, count
+class Weights(NamedTuple):
+    """Or their gradients."""
+
+    classifier: Any  # (R, pieces·F), wide: (R, pieces·G)
+    classifier_bias: Any  # (R,), or nothing
+    head_position: Any  # (P, d)
+    tail_position: Any
+    convolution: Any  # (F, window·width), wide: (F, window·step)
+    bias: Any  # (F,)
+
+
+class Dropout(NamedTuple):
+    """See draws.py."""
+
+    threshold: Any
+    scale: Any
 
 
 @compiled
 def learn(
-    vectors: Any,  # (S, H) of the encoder, whose activation is tanh, or else relu
-    is_tanh: bool,
-    labels: Any,  # of the whole shard
-    chosen: Any,  # (S,)
-    draw: Any,  # what dropout draws from
-    classifier: Any,  # (R, H)
-    classifier_bias: Any,  # (R,), or nothing
-    rows: Any,  # (S·pieces, F) and all that follows: see gradients.py
-    words: Any,
-    head_position: Any,
-    tail_position: Any,
-    weight: Any,
-    places: Any,
-    heads: Any,
+    vectors: Any,  # (U, step) of the distinct words, wide
+    words: Any,  # (T,) the place of every token among them
+    heads: Any,  # (T,)
     tails: Any,
-    space: Any,
-    to_classifier: Any,  # the gradients, to fill
-    to_classifier_bias: Any,
-    to_words: Any,
-    to_head: Any,
-    to_tail: Any,
-    to_weight: Any,
-    to_bias: Any,
+    lengths: Any,  # (S, pieces + 1)
+    labels: Any,  # (S,)
+    weights: Any,  # wide
+    dimension: int,  # of words
+    is_tanh: bool,  # or else relu
+    dropout: Any,
+    key: Any,  # of its draws
+    to_vectors: Any,  # the gradients, to fill, wide
+    to: Any,
 ) -> Any:
     """All gradients; returns the mean loss."""
-    sentences = len(vectors)
-    scales, seen, back = np.empty_like(vectors), np.empty_like(vectors), np.empty_like(vectors)
-    fill(scales.reshape(scales.size), draw[0], draw[1], draw[2])
-    for s in range(sentences):
-        for j in range(vectors.shape[1]):
-            seen[s, j] = vectors[s, j] * scales[s, j]
-    to_logits = np.empty((sentences, len(classifier)), classifier.dtype)
-    loss = _cross_entropy(seen, classifier, classifier_bias, labels, chosen, to_logits)
-    multiply(to_logits, classifier, back)
-    multiply(to_logits.T, seen, to_classifier)
-    for c in range(len(to_classifier_bias)):
-        to_classifier_bias[c] = to_logits[:, c].sum()
-    for s in range(sentences):
-        for j in range(vectors.shape[1]):
-            value = vectors[s, j]
-            slope = 1 - value * value if is_tanh else vectors.dtype.type(value > 0)
-            back[s, j] *= scales[s, j] * slope
-    gradients(
-        back.reshape(rows.shape),
-        rows,
+    sentences, filters = len(lengths), len(weights.bias)
+    columns = weights.classifier.shape[1]
+    pieces = sentences * (lengths.shape[1] - 1)
+    shape = pieces, stride(filters)
+    pooled, scales = lines(sentences, columns, vectors), lines(sentences, columns, vectors)
+    pooled[:], scales[:] = 0, 0
+    maxima, rows = pooled.reshape(shape), np.empty(shape, np.int32)
+    convolution = weights.convolution.reshape((filters, -1, vectors.shape[1]))
+    fill_maxima(
+        vectors,
+        weights.head_position,
+        weights.tail_position,
+        convolution,
+        weights.bias,
+        dimension,
         words,
-        head_position,
-        tail_position,
-        weight,
-        places,
         heads,
         tails,
-        space,
-        to_words,
-        to_head,
-        to_tail,
-        to_weight,
-        to_bias,
+        lengths,
+        maxima,
+        rows,
+    )
+    activate(pooled.reshape(pooled.size), is_tanh)
+    by_piece = scales.reshape(shape)
+    for piece in range(pieces):
+        fill(by_piece[piece, :filters], np.uint32(key + piece * filters), dropout.threshold, dropout.scale)
+    back = lines(sentences, columns, vectors)
+    loss = _classify(pooled, scales, weights, labels, to, back)
+    back_through(back.reshape(back.size), pooled.reshape(back.size), scales.reshape(back.size), is_tanh)
+    gradients(
+        back.reshape(shape),
+        rows,
+        vectors,
+        weights.head_position,
+        weights.tail_position,
+        weights.convolution,
+        words,
+        heads,
+        tails,
+        lengths,
+        dimension,
+        to_vectors,
+        to.head_position,
+        to.tail_position,
+        to.convolution,
+        to.bias,
     )
     return loss
 
 
 @compiled
-def _cross_entropy(seen: Any, weight: Any, bias: Any, labels: Any, chosen: Any, to_logits: Any) -> Any:
-    """The mean over the sentences, and its gradient."""
-    sentences, classes = to_logits.shape
-    loss = seen.dtype.type(0)
+def _classify(pooled: Any, scales: Any, weights: Any, labels: Any, to: Any, back: Any) -> Any:
+    """The mean loss, the classifier's gradients, and that of what it saw, which is `pooled` times `scales`."""
+    sentences, columns = pooled.shape
+    seen, turned = lines(sentences, columns, pooled), lines(columns, stride(sentences), pooled)
+    turned[:, sentences:] = 0
     for s in range(sentences):
-        logits, label = to_logits[s], labels[chosen[s]]
-        scalar_products(weight, seen[s], logits)
-        for c in range(len(bias)):
-            logits[c] += bias[c]
-        highest = logits.max()
-        own = logits[label] - highest
-        whole = seen.dtype.type(0)
-        for c in range(classes):
-            logits[c] = np.exp(logits[c] - highest)
-            whole += logits[c]
-        loss += np.log(whole) - own
-        for c in range(classes):
-            logits[c] /= whole * sentences
-        logits[label] -= seen.dtype.type(1 / sentences)
+        for j in range(columns):
+            seen[s, j] = pooled[s, j] * scales[s, j]
+    for j in range(columns):
+        for s in range(sentences):
+            turned[j, s] = seen[s, j]
+    logits = lines(len(weights.classifier), stride(sentences), pooled)  # (R, S)
+    multiply(weights.classifier, turned, logits)
+    loss = _cross_entropy(logits, weights.classifier_bias, labels)
+    to_logits = logits[:, :sentences]
+    multiply(to_logits.T, weights.classifier, back)
+    multiply(to_logits, seen, to.classifier)
+    for c in range(len(to.classifier_bias)):
+        to.classifier_bias[c] = to_logits[c].sum()
+    return loss
+
+
+@compiled
+def _cross_entropy(logits: Any, bias: Any, labels: Any) -> Any:
+    """The mean over the sentences; its gradient takes the place of the logits (R, S or more), sentence by column."""
+    classes, sentences, kind = len(logits), len(labels), logits.dtype.type
+    highest, whole = np.full(sentences, kind(-np.inf)), np.zeros(sentences, logits.dtype)
+    loss = kind(0)
+    for c in range(classes):
+        offset = bias[c] if len(bias) else kind(0)
+        for s in range(sentences):
+            logits[c, s] += offset
+            highest[s] = highest[s] if logits[c, s] <= highest[s] else logits[c, s]  # what is no number comes through
+    for s in range(sentences):
+        loss -= logits[labels[s], s] - highest[s]
+    for c in range(classes):
+        for s in range(sentences):
+            logits[c, s] = np.exp(logits[c, s] - highest[s])
+            whole[s] += logits[c, s]
+    for s in range(sentences):
+        loss += np.log(whole[s])
+        whole[s] = 1 / (whole[s] * sentences)
+    for c in range(classes):
+        for s in range(sentences):
+            logits[c, s] *= whole[s]
+    for s in range(sentences):
+        logits[labels[s], s] -= kind(1 / sentences)
     return loss / sentences

@@ -1,0 +1,234 @@
+"""Training steps by hand (see by_hand.py), compiled: one call makes many of them and lets other threads run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedrel.compiled import compiled
+from fedrel.extractors.gradients import narrow, widen
+from fedrel.extractors.products import lines, stride
+from fedrel.learning.passes import Weights, learn
+
+
+class Text(NamedTuple):
+    """Of a whole shard."""
+
+    tokens: Any
+    heads: Any
+    tails: Any
+    starts: Any
+    lengths: Any  # (S, pieces + 1)
+    labels: Any
+
+
+class Read(NamedTuple):
+    """Room for what `read` finds in the sentences of a step."""
+
+    place_of: Any  # (v,) -1 everywhere, as it will be afterwards
+    found: Any  # the distinct words
+    words: Any  # (T,) the place of every token among them
+    heads: Any  # (T,)
+    tails: Any
+    lengths: Any  # (S, pieces + 1)
+
+
+class Descent(NamedTuple):
+    """w ← shrink·w - lr·gradient; of the words that a step does not meet, shrinking is left to one factor."""
+
+    shrink: float
+    lr: float
+    words: bool  # whether they learn too
+    least: float  # below it the factor is multiplied in
+
+
+@compiled
+def read(text: Any, chosen: Any, to: Any) -> Any:
+    """How many tokens and how many distinct words there are in the chosen sentences."""
+    total, count = 0, 0
+    for s in range(len(chosen)):
+        sentence = chosen[s]
+        to.lengths[s] = text.lengths[sentence]
+        for t in range(text.starts[sentence], text.starts[sentence + 1]):
+            token = text.tokens[t]
+            place = to.place_of[token]
+            if place < 0:
+                place = count
+                to.place_of[token], to.found[count] = count, token
+                count += 1
+            to.words[total], to.heads[total], to.tails[total] = place, text.heads[t], text.tails[t]
+            total += 1
+    for place in range(count):
+        to.place_of[to.found[place]] = -1
+    return total, count
+
+
+@compiled
+def gradient(
+    text: Any,
+    chosen: Any,  # (S,) sentences
+    seen: Any,  # as `read` found it
+    vectors: Any,  # (U, D) of the distinct words
+    tokens: int,
+    weights: Any,
+    is_tanh: bool,
+    dropout: Any,
+    key: Any,
+    to_vectors: Any,  # the gradients, to fill
+    to: Any,
+) -> Any:
+    """Returns the mean loss."""
+    distinct, dimension = vectors.shape
+    width = dimension + 2 * weights.head_position.shape[1]
+    wide, to_wide = _widened(weights, width), _widened(to, width)
+    words, to_words = lines(distinct, stride(width), vectors), lines(distinct, stride(width), vectors)
+    widen(vectors, words, stride(width))
+    loss = _learn(text, chosen, seen, words, tokens, wide, dimension, is_tanh, dropout, key, to_words, to_wide)
+    narrow(to_words, to_vectors, stride(width))
+    _narrow(to_wide, to, width)
+    return loss
+
+
+@compiled
+def descend(
+    text: Any,
+    order: Any,  # sentences
+    batch: int,
+    seen: Any,  # room to read
+    table: Any,  # (v, D) words, to be multiplied by
+    factor: float,
+    weights: Any,
+    is_tanh: bool,
+    dropout: Any,
+    keys: Any,  # of every step
+    descent: Any,
+    losses: Any,  # of every step, to fill
+) -> float:
+    """As many steps as there are losses; returns the factor of the words that they end with."""
+    dimension, kind = table.shape[1], table.dtype.type
+    width = dimension + 2 * weights.head_position.shape[1]
+    wide = _widened(weights, width)
+    to = _room_like(wide)
+    for step in range(len(losses)):
+        chosen = order[step * batch : (step + 1) * batch]
+        tokens, distinct = read(text, chosen, seen)
+        found = seen.found[:distinct]
+        vectors, to_vectors = lines(distinct, stride(width), table), lines(distinct, stride(width), table)
+        _gather(table, found, kind(factor), vectors)
+        losses[step] = _learn(
+            text, chosen, seen, vectors, tokens, wide, dimension, is_tanh, dropout, keys[step], to_vectors, to
+        )
+        _move(wide, to, descent)
+        if descent.words:
+            factor *= descent.shrink
+            if factor < descent.least:
+                table *= kind(factor)
+                factor = 1.0
+            _scatter(table, found, kind(-descent.lr / factor), to_vectors)
+    _narrow(wide, weights, width)
+    return factor
+
+
+@compiled
+def _learn(
+    text: Any,
+    chosen: Any,
+    seen: Any,
+    vectors: Any,
+    tokens: int,
+    wide: Any,
+    dimension: int,
+    is_tanh: bool,
+    dropout: Any,
+    key: Any,
+    to_vectors: Any,
+    to: Any,
+) -> Any:
+    labels = np.empty(len(chosen), text.labels.dtype)
+    for s in range(len(chosen)):
+        labels[s] = text.labels[chosen[s]]
+    words, heads, tails, lengths = seen.words[:tokens], seen.heads[:tokens], seen.tails[:tokens], seen.lengths
+    return learn(
+        vectors,
+        words,
+        heads,
+        tails,
+        lengths[: len(chosen)],
+        labels,
+        wide,
+        dimension,
+        is_tanh,
+        dropout,
+        key,
+        to_vectors,
+        to,
+    )
+
+
+@compiled
+def _widened(weights: Any, width: int) -> Any:
+    """The classifier and the convolution in a wide copy; the rest is shared."""
+    filters, classes, step = len(weights.bias), len(weights.classifier), stride(width)
+    window, pieces = weights.convolution.shape[1] // width, weights.classifier.shape[1] // filters
+    classifier = lines(classes, pieces * stride(filters), weights.classifier)
+    convolution = lines(filters, window * step, weights.convolution)
+    widen(weights.classifier, classifier, stride(filters))
+    widen(weights.convolution, convolution, step)
+    positions = weights.head_position, weights.tail_position
+    return Weights(classifier, weights.classifier_bias, positions[0], positions[1], convolution, weights.bias)
+
+
+@compiled
+def _narrow(wide: Any, weights: Any, width: int) -> None:
+    narrow(wide.classifier, weights.classifier, stride(len(weights.bias)))
+    narrow(wide.convolution, weights.convolution, stride(width))
+
+
+@compiled
+def _room_like(wide: Any) -> Any:
+    return Weights(
+        lines(len(wide.classifier), wide.classifier.shape[1], wide.classifier),
+        np.empty_like(wide.classifier_bias),
+        np.empty_like(wide.head_position),
+        np.empty_like(wide.tail_position),
+        lines(len(wide.convolution), wide.convolution.shape[1], wide.convolution),
+        np.empty_like(wide.bias),
+    )
+
+
+@compiled
+def _move(weights: Any, grads: Any, descent: Any) -> None:
+    _move_one(weights.classifier, grads.classifier, descent)
+    _move_one(weights.classifier_bias, grads.classifier_bias, descent)
+    _move_one(weights.head_position, grads.head_position, descent)
+    _move_one(weights.tail_position, grads.tail_position, descent)
+    _move_one(weights.convolution, grads.convolution, descent)
+    _move_one(weights.bias, grads.bias, descent)
+
+
+@compiled
+def _move_one(weight: Any, grad: Any, descent: Any) -> None:
+    flat, to, kind = weight.reshape(weight.size), grad.reshape(grad.size), weight.dtype.type
+    shrink, lr = kind(descent.shrink), kind(descent.lr)
+    for i in range(len(flat)):
+        flat[i] = shrink * flat[i] - lr * to[i]
+
+
+@compiled
+def _gather(table: Any, found: Any, factor: Any, vectors: Any) -> None:
+    for i in range(len(found)):
+        row, to = table[found[i]], vectors[i]
+        for j in range(len(row)):
+            to[j] = factor * row[j]
+        for j in range(len(row), len(to)):
+            to[j] = 0
+
+
+@compiled
+def _scatter(table: Any, found: Any, factor: Any, change: Any) -> None:
+    for i in range(len(found)):
+        row, by = table[found[i]], change[i]
+        for j in range(len(row)):
+            row[j] += factor * by[j]
+    table[0] = 0  # padding
