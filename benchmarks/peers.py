@@ -1,5 +1,6 @@
 """`python -m benchmarks.peers`: the same FedAvg federation, once as a Flower user would write it and once as ours.
 
+Its text is that of benchmarks.round: ten of the hundred platforms of the built-in world as large as NYT10; or random.
 Flower's side (benchmarks/flower) runs in Flower's own simulation, with as many clients side by side as there are cores:
 sentences padded to 128, `nn.Embedding`, `nn.Conv1d`, `torch.optim.SGD`, the whole model as an array record both ways.
 It has an environment of its own, made on first use and kept in the cache folder. Ours is the simulator. Both have the
@@ -33,10 +34,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from benchmarks.plain import pad, plain_weights
+from benchmarks.plain import LENGTH, pad, plain_weights
+from benchmarks.round import vocabulary
 from benchmarks.train import RELATIONS, random_shard
+from fedrel import config
 from fedrel.algorithms import FedAvg
-from fedrel.assembly import build_model, workers_of
+from fedrel.assembly import build_model, prepare, workers_of
 from fedrel.config import Engine, Experiment, Extractor, Training
 from fedrel.datasets import cache_folder
 from fedrel.encoding.packed import PackedShard
@@ -66,8 +69,9 @@ Weights = Mapping[str, npt.NDArray[Any]]  # by the plain model's names
 class Work:
     """What both sides do."""
 
+    text: str = "world"  # or random: sentences of 15 to 70 words
     platforms: int = 10
-    sentences: int = 1_000  # on a platform, give or take a half
+    sentences: int = 1_000  # of random text on a platform, give or take a half
     rounds: int = 4
     epochs: int = 1
     batch: int = 32
@@ -91,8 +95,11 @@ class Federation:
     @classmethod
     def of(cls, work: Work) -> Federation:
         draw = np.random.default_rng(work.seed)
-        sizes = draw.integers(work.sentences // 2, work.sentences * 3 // 2, work.platforms, endpoint=True)
-        shards = [random_shard(int(size), work.vocabulary, draw) for size in sizes]
+        if work.text == "world":
+            shards = world_shards(work)
+        else:
+            sizes = draw.integers(work.sentences // 2, work.sentences * 3 // 2, work.platforms, endpoint=True)
+            shards = [random_shard(int(size), work.vocabulary, draw) for size in sizes]
         table = torch.randn(work.vocabulary, 50, generator=generator(work.seed, torch.device("cpu"))) * 0.1
         table[0] = 0
         dtype = getattr(torch, work.precision)
@@ -131,10 +138,22 @@ class Federation:
             write_arrays(folder / f"{number}.npz", vars(pad(site.shard)) | {"orders": self.orders(site)})
 
 
+def world_shards(work: Work) -> list[PackedShard]:
+    """What the first platforms hold of the world as large as NYT10, divided among ten times as many."""
+    settings = ["data.size=nyt10", f"partition.platforms={10 * work.platforms}", "engine.device=cpu"]
+    with tempfile.TemporaryDirectory() as folder:
+        words = vocabulary(settings, work.vocabulary, Path(folder) / "words.txt")
+        setup = prepare(config.read(None, [*settings, f"extractor.vocabulary={words}"]))
+    assert (len(setup.encoding), len(setup.dataset.relations)) == (work.vocabulary, work.relations)
+    shards = [setup.sites[name].shard for name in list(setup.sites)[: work.platforms]]
+    assert all(isinstance(shard, PackedShard) and int(shard.starts.diff().max()) <= LENGTH for shard in shards)
+    return [shard for shard in shards if isinstance(shard, PackedShard)]
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     for name, value in asdict(Work()).items():
-        choices = list(TOLERANCE) if name == "precision" else None
+        choices = {"precision": list(TOLERANCE), "text": ["world", "random"]}.get(name)
         if name != "relations":
             arguments.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value, choices=choices)
     arguments.add_argument("--client-cores", type=int, default=1, help="of every Flower client")

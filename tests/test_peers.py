@@ -9,7 +9,17 @@ import torch
 from benchmarks import peers, plain
 from fedrel.parallel import cores
 
-TOY = peers.Work(platforms=3, sentences=20, rounds=2, epochs=2, batch=8, lr=0.3, vocabulary=300, precision="float64")
+TOY = peers.Work(
+    text="random",
+    platforms=3,
+    sentences=20,
+    rounds=2,
+    epochs=2,
+    batch=8,
+    lr=0.3,
+    vocabulary=300,
+    precision="float64",
+)
 
 
 def dense_federation(federation):

@@ -17,7 +17,10 @@ if AVAILABLE:
 
     _INTP = ir.IntType(64)
     cgutils: Any = _cgutils
-    _WIDE = bool(get_host_cpu_features().get("avx512f"))
+    try:
+        _WIDE = bool(get_host_cpu_features().get("avx512f"))
+    except RuntimeError:  # LLVM cannot tell on every kind of machine
+        _WIDE = False
 else:
     _WIDE = False
 
