@@ -65,6 +65,7 @@ class ByHand:
             heads=np.empty(tokens, np.int32),
             tails=np.empty(tokens, np.int32),
             lengths=np.empty((sentences, lengths.shape[1]), np.int64),
+            labels=np.empty(sentences, np.int64),
         )
         linear, classifier = encoder.convolution, model.classifier
         bias = classifier.weight.new_empty(0) if classifier.bias is None else classifier.bias
@@ -83,11 +84,10 @@ class ByHand:
         to_vectors, grads = torch.empty_like(vectors), [torch.empty_like(weight) for weight in self.parameters]
         (key,), dropout = self._draws(1)
         loss = steps.gradient(
-            self.text,
-            sentences,
             self.seen,
-            vectors.numpy(),
+            len(sentences),
             tokens,
+            vectors.numpy(),
             self.weights,
             self.is_tanh,
             dropout,

@@ -37,12 +37,10 @@ class Dropout(NamedTuple):
 
 @compiled
 def learn(
+    seen: Any,  # sentences as `read` found them
+    sentences: int,
+    tokens: int,
     vectors: Any,  # (U, step) of the distinct words, wide
-    words: Any,  # (T,) the place of every token among them
-    heads: Any,  # (T,)
-    tails: Any,
-    lengths: Any,  # (S, pieces + 1)
-    labels: Any,  # (S,)
     weights: Any,  # wide
     dimension: int,  # of words
     is_tanh: bool,  # or else relu
@@ -52,7 +50,8 @@ def learn(
     to: Any,
 ) -> Any:
     """All gradients; returns the mean loss."""
-    sentences, filters = len(lengths), len(weights.bias)
+    words, heads, tails = seen.words[:tokens], seen.heads[:tokens], seen.tails[:tokens]
+    lengths, labels, filters = seen.lengths[:sentences], seen.labels[:sentences], len(weights.bias)
     columns = weights.classifier.shape[1]
     pieces = sentences * (lengths.shape[1] - 1)
     shape = pieces, stride(filters)

@@ -32,6 +32,7 @@ class Read(NamedTuple):
     heads: Any  # (T,)
     tails: Any
     lengths: Any  # (S, pieces + 1)
+    labels: Any  # (S,)
 
 
 class Descent(NamedTuple):
@@ -49,7 +50,7 @@ def read(text: Any, chosen: Any, to: Any) -> Any:
     total, count = 0, 0
     for s in range(len(chosen)):
         sentence = chosen[s]
-        to.lengths[s] = text.lengths[sentence]
+        to.lengths[s], to.labels[s] = text.lengths[sentence], text.labels[sentence]
         for t in range(text.starts[sentence], text.starts[sentence + 1]):
             token = text.tokens[t]
             place = to.place_of[token]
@@ -66,11 +67,10 @@ def read(text: Any, chosen: Any, to: Any) -> Any:
 
 @compiled
 def gradient(
-    text: Any,
-    chosen: Any,  # (S,) sentences
-    seen: Any,  # as `read` found it
-    vectors: Any,  # (U, D) of the distinct words
+    seen: Any,  # sentences as `read` found them
+    sentences: int,
     tokens: int,
+    vectors: Any,  # (U, D) of the distinct words
     weights: Any,
     is_tanh: bool,
     dropout: Any,
@@ -84,7 +84,7 @@ def gradient(
     wide, to_wide = _widened(weights, width), _widened(to, width)
     words, to_words = lines(distinct, stride(width), vectors), lines(distinct, stride(width), vectors)
     widen(vectors, words, stride(width))
-    loss = _learn(text, chosen, seen, words, tokens, wide, dimension, is_tanh, dropout, key, to_words, to_wide)
+    loss = learn(seen, sentences, tokens, words, wide, dimension, is_tanh, dropout, key, to_words, to_wide)
     narrow(to_words, to_vectors, stride(width))
     _narrow(to_wide, to, width)
     return loss
@@ -116,8 +116,8 @@ def descend(
         found = seen.found[:distinct]
         vectors, to_vectors = lines(distinct, stride(width), table), lines(distinct, stride(width), table)
         _gather(table, found, kind(factor), vectors)
-        losses[step] = _learn(
-            text, chosen, seen, vectors, tokens, wide, dimension, is_tanh, dropout, keys[step], to_vectors, to
+        losses[step] = learn(
+            seen, len(chosen), tokens, vectors, wide, dimension, is_tanh, dropout, keys[step], to_vectors, to
         )
         _move(wide, to, descent)
         if descent.words:
@@ -128,42 +128,6 @@ def descend(
             _scatter(table, found, kind(-descent.lr / factor), to_vectors)
     _narrow(wide, weights, width)
     return factor
-
-
-@compiled
-def _learn(
-    text: Any,
-    chosen: Any,
-    seen: Any,
-    vectors: Any,
-    tokens: int,
-    wide: Any,
-    dimension: int,
-    is_tanh: bool,
-    dropout: Any,
-    key: Any,
-    to_vectors: Any,
-    to: Any,
-) -> Any:
-    labels = np.empty(len(chosen), text.labels.dtype)
-    for s in range(len(chosen)):
-        labels[s] = text.labels[chosen[s]]
-    words, heads, tails, lengths = seen.words[:tokens], seen.heads[:tokens], seen.tails[:tokens], seen.lengths
-    return learn(
-        vectors,
-        words,
-        heads,
-        tails,
-        lengths[: len(chosen)],
-        labels,
-        wide,
-        dimension,
-        is_tanh,
-        dropout,
-        key,
-        to_vectors,
-        to,
-    )
 
 
 @compiled
