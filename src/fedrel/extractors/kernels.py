@@ -43,7 +43,8 @@ def _distinct(tokens: Any, known: int) -> Any:
 
 
 @compiled
-def _descend(weights: Any, grads: Any, shrink: float, lr: float) -> None:
+def move(weights: Any, grads: Any, shrink: Any, lr: Any) -> None:
+    """weight ← shrink·weight - lr·grad of each; all have one dimension."""
     for n in range(len(weights)):
         weight, grad = weights[n], grads[n]
         for i in range(len(weight)):
@@ -51,7 +52,8 @@ def _descend(weights: Any, grads: Any, shrink: float, lr: float) -> None:
 
 
 @compiled
-def _add_rows(table: Any, rows: Any, change: Any, scale: float) -> None:
+def add_to(table: Any, rows: Any, change: Any, scale: Any) -> None:
+    """table[rows] += scale·change, which may be wider; padding stays zero."""
     for i in range(len(rows)):
         row = table[rows[i]]
         for j in range(table.shape[1]):
@@ -60,17 +62,17 @@ def _add_rows(table: Any, rows: Any, change: Any, scale: float) -> None:
 
 
 def descend(weights: list[Tensor], grads: list[Tensor], *, shrink: float, lr: float) -> None:
-    """weight ← shrink·weight - lr·grad of each, in one pass; all have one dimension."""
+    """The same of tensors."""
     arrays = tuple(weight.numpy() for weight in weights)
     if arrays:
         kind = arrays[0].dtype.type
-        _descend(arrays, tuple(grad.numpy() for grad in grads), kind(shrink), kind(lr))
+        move(arrays, tuple(grad.numpy() for grad in grads), kind(shrink), kind(lr))
 
 
 def add_rows(table: Tensor, rows: Tensor, change: Tensor, scale: float) -> None:
-    """table[rows] += scale·change; a row may be named several times, and the first, padding, stays zero."""
+    """The same of tensors; a row may be named several times."""
     array = table.numpy()
-    _add_rows(array, rows.numpy(), change.numpy(), array.dtype.type(scale))
+    add_to(array, rows.numpy(), change.numpy(), array.dtype.type(scale))
 
 
 def distinct(tokens: Tensor, known: int) -> tuple[Tensor, Tensor]:
@@ -97,7 +99,7 @@ class _TableConvolution(torch.autograd.Function):
         shape = lengths.shape[0] * (lengths.shape[1] - 1), len(weight)
         maxima, rows = weight.new_empty(shape), torch.empty(shape, dtype=torch.int32)
         of_model, text = (*tables, _windows(tables, weight), bias), (words, heads, tails, lengths, maxima, rows)
-        fill_maxima(*_arrays(*of_model), vectors.shape[1], *_arrays(*text))
+        fill_maxima(*arrays_of(*of_model), vectors.shape[1], *arrays_of(*text))
         ctx.save_for_backward(*tables, weight, words, heads, tails, lengths, rows)
         return maxima
 
@@ -162,7 +164,7 @@ def table_convolution(
         return _table_convolution(*tables, weight, bias, *text)
     maxima = weight.new_empty(lengths.shape[0] * (lengths.shape[1] - 1), len(weight))
     of_model = (*tables, _windows(tables, weight), bias)
-    fill_maxima(*_arrays(*of_model), vectors.shape[1], *_arrays(*text, maxima), None)
+    fill_maxima(*arrays_of(*of_model), vectors.shape[1], *arrays_of(*text, maxima), None)
     return maxima
 
 
@@ -171,5 +173,5 @@ def _windows(tables: tuple[Tensor, ...], weight: Tensor) -> Tensor:
     return weight.view(len(weight), -1, sum(table.shape[1] for table in tables))
 
 
-def _arrays(*tensors: Tensor) -> list[Any]:
+def arrays_of(*tensors: Tensor) -> list[Any]:
     return [tensor.detach().numpy() for tensor in tensors]

@@ -20,6 +20,7 @@ from fedrel.encoding.shard import Shard
 from fedrel.extractors import kernels
 from fedrel.extractors.convolution import Convolution
 from fedrel.extractors.draws import Draws, settings
+from fedrel.extractors.kernels import arrays_of
 from fedrel.extractors.words import SMALL
 from fedrel.learning import steps
 from fedrel.learning.losses import Loss, cross_entropy
@@ -56,7 +57,7 @@ class ByHand:
         tokens, sentences = int(longest.sum()), len(longest)  # the most that can meet in a step
         lengths = encoder.piece_lengths(shard)
         columns = (shard.tokens, shard.head_distance, shard.tail_distance, shard.starts, lengths, shard.labels)
-        self.text = Text(*_arrays(*columns))
+        self.text = Text(*arrays_of(*columns))
         self.found = torch.empty(min(tokens, len(shard.vocabulary)), dtype=torch.int64)
         self.seen = Read(
             place_of=np.full(len(shard.vocabulary), -1, np.int32),
@@ -71,7 +72,7 @@ class ByHand:
         bias = classifier.weight.new_empty(0) if classifier.bias is None else classifier.bias
         positions = encoder.head_position, encoder.tail_position
         self.parameters = [classifier.weight, bias, *positions, linear.weight, linear.bias]
-        self.weights = Weights(*_arrays(*self.parameters))
+        self.weights = Weights(*arrays_of(*self.parameters))
         self.is_tanh = encoder.activation is torch.tanh
         self.kind = self.weights.bias.dtype
 
@@ -93,7 +94,7 @@ class ByHand:
             dropout,
             key,
             to_vectors.numpy(),
-            Weights(*_arrays(*grads)),
+            Weights(*arrays_of(*grads)),
         )
         words.hand_in(found, to_vectors)
         for weight, grad in zip(self.parameters, grads, strict=True):
@@ -123,7 +124,3 @@ class ByHand:
             draws, dropout = Draws(0), 0.0
         drawn = [settings(draws.next_key(), dropout, self.kind) for _ in range(count)]
         return np.array([key for key, _, _ in drawn], np.uint32), Dropout(*drawn[0][1:])
-
-
-def _arrays(*tensors: Tensor) -> list[Any]:
-    return [tensor.detach().numpy() for tensor in tensors]

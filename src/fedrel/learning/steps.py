@@ -8,6 +8,7 @@ import numpy as np
 
 from fedrel.compiled import compiled
 from fedrel.extractors.gradients import narrow, widen
+from fedrel.extractors.kernels import add_to, move
 from fedrel.extractors.products import lines, stride
 from fedrel.learning.passes import Weights, learn
 
@@ -119,13 +120,13 @@ def descend(
         losses[step] = learn(
             seen, len(chosen), tokens, vectors, wide, dimension, is_tanh, dropout, keys[step], to_vectors, to
         )
-        _move(wide, to, descent)
+        move(_flat(wide), _flat(to), kind(descent.shrink), kind(descent.lr))
         if descent.words:
             factor *= descent.shrink
             if factor < descent.least:
                 table *= kind(factor)
                 factor = 1.0
-            _scatter(table, found, kind(-descent.lr / factor), to_vectors)
+            add_to(table, found, to_vectors, kind(-descent.lr / factor))
     _narrow(wide, weights, width)
     return factor
 
@@ -162,21 +163,15 @@ def _room_like(wide: Any) -> Any:
 
 
 @compiled
-def _move(weights: Any, grads: Any, descent: Any) -> None:
-    _move_one(weights.classifier, grads.classifier, descent)
-    _move_one(weights.classifier_bias, grads.classifier_bias, descent)
-    _move_one(weights.head_position, grads.head_position, descent)
-    _move_one(weights.tail_position, grads.tail_position, descent)
-    _move_one(weights.convolution, grads.convolution, descent)
-    _move_one(weights.bias, grads.bias, descent)
-
-
-@compiled
-def _move_one(weight: Any, grad: Any, descent: Any) -> None:
-    flat, to, kind = weight.reshape(weight.size), grad.reshape(grad.size), weight.dtype.type
-    shrink, lr = kind(descent.shrink), kind(descent.lr)
-    for i in range(len(flat)):
-        flat[i] = shrink * flat[i] - lr * to[i]
+def _flat(weights: Any) -> Any:
+    return (
+        weights.classifier.reshape(weights.classifier.size),
+        weights.classifier_bias,
+        weights.head_position.reshape(weights.head_position.size),
+        weights.tail_position.reshape(weights.tail_position.size),
+        weights.convolution.reshape(weights.convolution.size),
+        weights.bias,
+    )
 
 
 @compiled
@@ -187,12 +182,3 @@ def _gather(table: Any, found: Any, factor: Any, vectors: Any) -> None:
             to[j] = factor * row[j]
         for j in range(len(row), len(to)):
             to[j] = 0
-
-
-@compiled
-def _scatter(table: Any, found: Any, factor: Any, change: Any) -> None:
-    for i in range(len(found)):
-        row, by = table[found[i]], change[i]
-        for j in range(len(row)):
-            row[j] += factor * by[j]
-    table[0] = 0  # padding
