@@ -69,7 +69,7 @@ def test_an_empty_file_is_the_demo(tmp_path):
     (tmp_path / "e.toml").write_text("")
     assert config.read(tmp_path / "e.toml") == config.read(None) == Experiment() == parse({})
     assert Experiment().data.source == "world"
-    assert Experiment().method == {"name": "lazy-mil"}
+    assert Experiment().method == {"name": "evidence"}
 
 
 def test_a_file_may_have_a_byte_order_mark_and_windows_line_ends(tmp_path):

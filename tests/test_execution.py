@@ -23,6 +23,7 @@ TINY = [
     "training.rounds=4",
     "training.fraction=0.5",
     "extractor.filters=8",
+    "method.name=lazy-mil",
     "method.warmup=1",
 ]
 PARTS = ("selected", "rejected")
@@ -139,6 +140,14 @@ def test_rounds_of_warm_up_are_no_results_and_do_not_wear_patience_out(tmp_path)
     assert result["selection"] is not None
 
 
+def test_a_method_that_still_changes_is_not_given_up(tmp_path):
+    own = [it for it in TINY if not it.startswith("method.")]
+    settings = ["method.name=evidence", "method.narrowing=0.6", "training.rounds=10", "training.patience=1"]
+    result = finish(config.read(None, [*own, *settings, "training.lr=1e-12"]), tmp_path / "run")
+    assert result["best_round"] < 6
+    assert result["rounds"] == 7  # six in which the margin narrows, and one of patience
+
+
 def test_changed_data_is_not_gone_on_with(tmp_path):
     next(Execution(prepare(tiny()), tmp_path / "run").rounds())
     with pytest.raises(UserError, match="the data has changed"):
@@ -224,7 +233,7 @@ def test_a_denoiser_that_chooses_within_bags_is_measured_in_every_round(tmp_path
 
 def test_the_page_shows_whom_remembered_evidence_keeps_and_rejects(tmp_path):
     own = [it for it in TINY if not it.startswith("method.")]
-    finish(config.read(None, [*own, "method.name=evidence", "method.narrowing=1"]), tmp_path / "run")
+    finish(config.read(None, [*own, "method.name=evidence", "method.narrowing=0.5"]), tmp_path / "run")
     shown = json.loads((tmp_path / "run" / "details.json").read_text())["examples"]
     assert shown
     for fact in shown:

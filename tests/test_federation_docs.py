@@ -29,7 +29,7 @@ from tests.deployment import free_port
 from tests.processes import descendants
 from tests.test_docs import FEDERATION, ROOT
 
-LITTLE = " --set data.size=600 --set extractor.filters=8 --set method.warmup=1 --set training.rounds=2"
+LITTLE = " --set data.size=600 --set extractor.filters=8 --set training.rounds=2"
 PATIENCE = 240.0  # seconds: a busy machine takes its time
 
 
@@ -198,7 +198,7 @@ def test_the_experiment_on_the_page_is_one_for_a_federation():
 def test_the_policy_on_the_page_is_a_policy(tmp_path):
     [text] = [block for block in blocks("toml") if "[methods]" in block]
     (tmp_path / "policy.toml").write_text(text)
-    assert Policy.read(tmp_path / "policy.toml", methods=METHODS).methods.allow == ("lazy-mil",)
+    assert Policy.read(tmp_path / "policy.toml", methods=METHODS).methods.allow == ("evidence",)
 
 
 def test_the_sentence_on_the_page_can_be_read(tmp_path):

@@ -170,7 +170,7 @@ def read(
 _LISTS = ("rows", "columns")
 _KEYS = (*_LISTS, "metric", "metrics", "reference", "seeds", "quick", *vars(Look()))
 _OF_QUICK = ("set", "rows", "columns", "seeds", "metric", "metrics", "target", "figure")
-DEFAULT_ROWS: list[object] = ["lazy-mil", "one", "ave", "att", "att-ra", "none"]
+DEFAULT_ROWS: list[object] = ["evidence", "lazy-mil", "one", "ave", "att", "att-ra", "none"]
 
 
 def _chosen(

@@ -18,7 +18,7 @@ from fedrel.errors import UserError, suggest
 
 Table = Mapping[str, object]
 Section = TypeVar("Section")
-DEFAULT_METHOD = "lazy-mil"
+DEFAULT_METHOD = "evidence"
 
 
 def number(default: float, *, low: float | None = None, above: float | None = None, high: float | None = None) -> Any:

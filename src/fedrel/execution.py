@@ -237,7 +237,8 @@ class Execution:
         training, standing = self.setup.experiment.training, self.standing
         if standing.rounds >= training.rounds:
             return True
-        return standing.best_round > 0 and standing.rounds - standing.best_round >= training.patience
+        since = max(standing.best_round, self.setup.algorithm.unsettled(training.rounds))
+        return standing.best_round > 0 and standing.rounds - since >= training.patience
 
     @property
     def _preparation(self) -> int:

@@ -135,7 +135,7 @@ def test_the_best_alone_is_what_lazy_mil_elects():
 
 def test_a_margin_wide_enough_is_plain_training():
     _, sites, hub, weights = federation()
-    everything, _ = play(Evidence(wide=100.0, narrowing=2), sites, hub, weights, [list(sites)])
+    everything, _ = play(Evidence(wide=100.0, narrowing=1), sites, hub, weights, [list(sites)])
     _, sites, hub, weights = federation()
     plain, _ = play(FedAvg(), sites, hub, weights, [list(sites)])
     for name, value in plain["weights"].items():
@@ -143,9 +143,9 @@ def test_a_margin_wide_enough_is_plain_training():
 
 
 def test_the_margin_narrows_in_a_straight_line_and_stays():
-    margins = [Evidence(margin=1.0, wide=8.0, narrowing=7).margin_at(round_) for round_ in (0, 1, 6, 7, 100)]
-    assert margins == pytest.approx([8.0, 7.0, 2.0, 1.0, 1.0])
-    assert Evidence(margin=1.0, narrowing=0).margin_at(0) == 1.0
+    half = Evidence(margin=1.0, wide=8.0, narrowing=0.5)
+    assert [half.margin_at(round_, 14) for round_ in (0, 1, 6, 7, 13)] == pytest.approx([8.0, 7.0, 2.0, 1.0, 1.0])
+    assert Evidence(margin=1.0, narrowing=0).margin_at(0, 14) == 1.0
 
 
 def test_what_leaves_is_a_key_and_a_number_per_fact():
@@ -166,3 +166,15 @@ def test_certainty_stays_finite():
     sure = Named({**weights, "classifier.bias": torch.tensor([0.0, 500.0, 0.0, 0.0])})
     state, _ = play(Evidence(narrowing=0), sites, hub, sure, [list(sites)])
     assert all(math.isfinite(z) for z in state["heard"]["best"].tolist())
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_keys_last_only_where_something_is_remembered(memory):
+    _, sites, hub, weights = federation()
+    of_round = {key for site in sites.values() for key in site.fact_keys().tolist()}
+    for site in sites.values():
+        site.lasting_keys = lambda keys=site.fact_keys: keys() + 1_000_000
+    state, _ = play(Evidence(memory=memory), sites, hub, weights, [list(sites)])
+    heard = set(state["heard"]["key"].tolist())
+    assert heard
+    assert heard.isdisjoint(of_round) if memory else heard <= of_round

@@ -69,7 +69,7 @@ def test_a_run_writes_every_file_of_the_contract(finished):
     assert all(
         0 <= value <= 1 and math.isfinite(value) for value in (*result["dev"].values(), *result["test"].values())
     )
-    assert (result["method"], result["seed"], result["rounds"]) == ("lazy-mil", 1, 2)
+    assert (result["method"], result["seed"], result["rounds"]) == ("evidence", 1, 2)
     assert result["best_round"] in (1, 2)
 
 
@@ -111,7 +111,7 @@ def test_progress_is_plain_and_apart_from_the_result_where_there_is_no_terminal(
     _, done = finished
     assert "\x1b" not in done.stdout + done.stderr
     for number, left in ((1, r"\(time left after the next\)"), (2, r"≤0:\d\d left")):
-        seen = rf"^lazy-mil  round {number}/2  {left}  dev ap 0\.\d+ .*loss \d"
+        seen = rf"^evidence  round {number}/2  {left}  dev ap 0\.\d+ .*loss \d"
         assert re.search(seen, done.stderr, re.MULTILINE)
     assert re.search(r"^lazy-mil  round 2/2", done.stderr, re.MULTILINE)
     assert "round 1/2" not in done.stdout
@@ -125,7 +125,7 @@ def test_json_alone_goes_to_standard_output(fedrel, tmp_path):
 
 
 def test_a_profile_says_where_the_time_went(fedrel, tmp_path):
-    done = fedrel("run", "--profile", *TINY, *sets("method.warmup=1"), "--out", tmp_path / "p")
+    done = fedrel("run", "--profile", *TINY, *sets("method.name=lazy-mil", "method.warmup=1"), "--out", tmp_path / "p")
     assert done.code == 0
     result = strict((tmp_path / "p" / "result.json").read_text())
     assert set(result["profile"]) == {"data", "score", "train", "aggregate", "evaluate", "codec"}
@@ -185,7 +185,7 @@ def test_names_that_the_terminal_cannot_show_do_no_harm(tmp_path):
         (["training.batch=100000000000000000000"], "training.batch = 100000000000000000000: must be at most"),
         (["method.name=lazymil"], 'method.name = "lazymil" is no method; did you mean "lazy-mil"?'),
         (["method.name=one", "method.warmup=3"], 'unknown key "method.warmup"'),
-        (["method.warmups=3"], 'unknown key "method.warmups"; did you mean "warmup"?'),
+        (["method.name=lazy-mil", "method.warmups=3"], 'unknown key "method.warmups"; did you mean "warmup"?'),
         (["extractor.window=4"], "extractor.window = 4: must be odd"),
         (["extractor.filters=10000000000000"], "extractor.filters = 10000000000000: must be at most"),
         (["engine.threads=10000000000000"], "engine.threads = 10000000000000: must be at most"),
@@ -348,7 +348,7 @@ def test_tokens_of_every_kind_train_and_are_reported(fedrel, tmp_path):
         lines = write(tmp_path / f"{name}.jsonl", made).read_text(encoding="utf-8")
         (tmp_path / f"{name}.jsonl").write_text(lines.replace('"w0"', json.dumps(odd)), encoding="utf-8")
     data = [*TINY[2:], *sets("data.source=opennre", f"data.path={tmp_path}", "extractor.min_count=1")]
-    outcome = fedrel("run", *data, *sets("method.warmup=0"), "--out", tmp_path / "r")
+    outcome = fedrel("run", *data, *sets("method.name=lazy-mil", "method.warmup=0"), "--out", tmp_path / "r")
     assert outcome.code == 0
     saved = load_model(tmp_path / "r" / "model")
     assert len(saved.encoding) == len(saved.weights["words"])

@@ -13,7 +13,8 @@ import pytest
 from tests.processes import descendants, start
 
 SETTINGS = [
-    *("data.size=600", "training.rounds=8", "training.patience=99", "training.fraction=0.67", "method.warmup=2"),
+    *("data.size=600", "training.rounds=8", "training.patience=99", "training.fraction=0.67"),
+    *("method.name=lazy-mil", "method.warmup=2"),
     *("partition.platforms=3", "extractor.filters=4", "extractor.min_count=100", "engine.threads=1"),
 ]
 RUN = ["run", *(part for setting in SETTINGS for part in ("--set", setting))]
@@ -155,7 +156,7 @@ def test_a_full_disk_leaves_no_data_set_half_built(tmp_path):
 
 @pytest.mark.slow
 def test_a_comparison_interrupted_at_the_terminal_goes_on_with_the_same_command(tmp_path):
-    settings = [it for it in RUN[1:] if it not in ("--set", "method.warmup=2")]
+    settings = [it for it in RUN[1:] if it not in ("--set", "method.name=lazy-mil", "method.warmup=2")]
     common = [part for setting in settings for part in ("--set", setting)]
     arguments = ["compare", "--methods", "one,none", "--seeds", 2, "--jobs", 2, *common, "--out"]
     cells = tmp_path / "cut" / "cells"

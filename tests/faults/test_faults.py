@@ -23,6 +23,7 @@ SETTINGS = [
     "training.rounds=8",
     "training.epochs=6",
     "partition.server=0",
+    "method.name=lazy-mil",
     "method.warmup=0",
     "extractor.filters=64",
     "extractor.embeddings=trainable",

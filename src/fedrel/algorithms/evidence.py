@@ -22,18 +22,23 @@ from fedrel.learning.named import Named
 
 @dataclass(frozen=True)
 class Evidence(FedAvg):
-    """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. It begins as `wide` and
-    takes `narrowing` rounds. `memory`: without it only platforms of the same round are compared.
+    """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. It begins as `wide`, and
+    `narrowing` is the share of all rounds that it takes. `memory`: without it only platforms of the same round are
+    compared, under keys of that round.
     """
 
     margin: float = number(1.0, low=0, high=100)
     wide: float = number(8.0, low=0, high=100)
-    narrowing: int = number(60, low=0)
+    narrowing: float = number(0.4, low=0, high=1)
     memory: bool = True
 
-    def margin_at(self, round_: int) -> float:
+    def unsettled(self, rounds: int) -> int:
+        return round(self.narrowing * rounds)
+
+    def margin_at(self, round_: int, rounds: int) -> float:
         """Straight from `wide` to `margin`, and there it stays."""
-        left = max(0.0, 1 - round_ / self.narrowing) if self.narrowing else 0.0
+        takes = self.unsettled(rounds)
+        left = max(0.0, 1 - round_ / takes) if takes else 0.0
         return self.margin + (self.wide - self.margin) * left
 
     def start(self, weights: Named) -> Record:
@@ -59,12 +64,13 @@ class Evidence(FedAvg):
         best = torch.full((site.shard.bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax")
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
         site.scratch |= {"weights": weights, "seen": Named(z=z, best=best, fact=fact)}
-        return {"evidence": Named(key=site.lasting_keys()[fact], best=best[fact])}
+        keys = site.lasting_keys() if self.memory else site.fact_keys()
+        return {"evidence": Named(key=keys[fact], best=best[fact])}
 
     @task(weights="model", sentences="count", loss="number", or_nothing=True)
     def train_kept(self, site: Site, message: Record) -> Record:
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
-        bar = named_in(message, "best")["best"] - self.margin_at(site.round)
+        bar = named_in(message, "best")["best"] - self.margin_at(site.round, site.training.rounds)
         bar = torch.full_like(seen["best"], -torch.inf).masked_scatter(seen["fact"], bar)  # no fact, no bar
         chosen = (seen["z"] >= bar[bag]).nonzero().squeeze(1)
         if not len(chosen):

@@ -25,6 +25,12 @@ class FedAvg(Judged):
         """Rounds at the start that only prepare the method: none of them is kept as its result."""
         return 0
 
+    def unsettled(self, rounds: int) -> int:
+        """Rounds, of a run of so many, in which the method itself still changes: none of them ends a run for lack of
+        progress.
+        """
+        return 0
+
     def objection(self, experiment: Experiment) -> str | None:
         """Why the method cannot work with these settings, and what to change; none: it can."""
         return None

@@ -31,7 +31,7 @@ def compare(
     experiment: Annotated[
         Path | None, typer.Argument(help="An experiment file, with a [compare] section for rows and columns.")
     ] = None,
-    methods: Annotated[str, typer.Option(help="Rows, e.g. lazy-mil,one,none; the first is the reference.")] = "",
+    methods: Annotated[str, typer.Option(help="Rows, e.g. evidence,one,none; the first is the reference.")] = "",
     vary: Annotated[list[str], typer.Option(help="Columns, e.g. training.fraction=0.1,0.5,1.0")] = [],  # noqa: B006
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs per cell.")] = None,
     metric: Annotated[str | None, typer.Option(help="The score in the table.")] = None,
@@ -156,9 +156,10 @@ def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: 
 
     done = [(cell, folder / row["folder"]) for cell, row in zip(cells, report["cells"], strict=True) if row["test"]]
     kind = asked.look.figure or ("pr" if "pr" in read_json(done[0][1] / "details.json", ()) else "bars")
+    bars = folder / "bars.png"
     if kind == "bars":
-        figures.bars_figure(report, folder / "bars.png")
-        return [folder / "bars.png"]
+        figures.bars_figure(report, bars)
+        return [bars]
     if kind == "similarity":
         return _similarity(done, folder)
     if kind == "cases":
@@ -168,7 +169,11 @@ def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: 
         ordered = sorted(first, key=lambda it: it[0].row != asked.reference)
         write_whole(folder / "cases.md", case_study([(cell.row, cell.experiment, path) for cell, path in ordered]))
         return [folder / "cases.md"]
-    return [] if kind == "none" else _by_column(kind, done, folder)
+    drawn = [] if kind == "none" else _by_column(kind, done, folder)
+    if kind == "rounds" and len(drawn) > 1:  # what they ended with, side by side
+        figures.bars_figure(report, bars)
+        drawn.append(bars)
+    return drawn
 
 
 def _by_column(kind: str, done: list[tuple[Cell, Path]], folder: Path) -> list[Path]:

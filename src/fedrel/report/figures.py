@@ -78,7 +78,7 @@ def bars_figure(report: Mapping[str, Any], path: Path) -> None:
     width = (1 - _GAP) / len(rows)
     of_score = report["metric"] in report["cells"][0]["test"] or ":" in report["metric"]
     scale = report["scale"] if of_score else 1.0
-    with _drawing(_HEIGHT, width=min(max(500, 30 * len(columns) * len(rows)), 1200), theme=_ON_WHITE) as figure:
+    with _drawing(_HEIGHT, width=min(max(500, 22 * len(columns) * len(rows)), 1000), theme=_ON_WHITE) as figure:
         axes = figure.add_subplot()
         for entry in report["summary"]:
             row = rows.index(entry["row"])
