@@ -113,7 +113,6 @@ def test_progress_is_plain_and_apart_from_the_result_where_there_is_no_terminal(
     for number, left in ((1, r"\(time left after the next\)"), (2, r"≤0:\d\d left")):
         seen = rf"^evidence  round {number}/2  {left}  dev ap 0\.\d+ .*loss \d"
         assert re.search(seen, done.stderr, re.MULTILINE)
-    assert re.search(r"^lazy-mil  round 2/2", done.stderr, re.MULTILINE)
     assert "round 1/2" not in done.stdout
 
 
