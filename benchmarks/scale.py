@@ -37,7 +37,7 @@ def main() -> None:
     sizes = [wanted.size, *(wanted.smallest * times for times in wanted.times)]
     for size in dict.fromkeys(sizes):  # made once, and found in the cache from then on
         alone(make, f"data.size={size}")
-    common = ["method.warmup=0", "training.epochs=1", "training.rounds=3", *wanted.set]
+    common = ["method.name=lazy-mil", "method.warmup=0", "training.epochs=1", "training.rounds=3", *wanted.set]
 
     def row(size: str | int, platforms: int, fraction: float) -> dict[str, Any]:
         cell = [f"data.size={size}", f"partition.platforms={platforms}", f"training.fraction={fraction}"]

@@ -133,7 +133,7 @@ def test_three_nodes_train_as_the_page_says(person):
     status, ledger = commands("Watching")
     shown = person.types(status)
     assert all(name in shown for name in ("p0", "p1", "p2", "connected"))
-    assert "ballot/key" in person.types(ledger)
+    assert "evidence/key" in person.types(ledger)
 
 
 def test_certificates_are_looked_after_as_the_page_says(fedrel, tmp_path, monkeypatch):

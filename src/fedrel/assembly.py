@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -34,7 +33,7 @@ from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.parallel import cores
 from fedrel.partition import Division, divide, one_after_another
-from fedrel.privacy.blind import blind, of_round
+from fedrel.privacy.blind import blind, of_round, of_run
 from fedrel.recent import Recent
 from fedrel.seeds import derive, seeded
 from fedrel.stopwatch import timed
@@ -342,8 +341,8 @@ class Sites(Mapping[str, Site]):
         secret: bytes = b"",
     ) -> None:
         """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform. `secret`:
-        what facts are blinded with, anew in every round, so that nobody can follow one from round to round; of a
-        simulation, where nobody looks, the same in all.
+        what facts are blinded with, anew in every round unless the method remembers, so that nobody can follow one
+        from round to round; of a simulation, where nobody looks, the same in all.
         """
         self.dataset = dataset
         self.rows = division.platforms
@@ -354,7 +353,7 @@ class Sites(Mapping[str, Site]):
         self.evaluation = evaluation
         self.held_out = held_out
         self.fresh = bool(secret)
-        self.secret = secret or secrets.token_bytes(32)  # the platforms' alone; who wins does not depend on it
+        self.secret = secret or of_run(b"simulation", str(experiment.seed))  # a resumed run needs the same
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._notes: dict[str, Notes] = {}
         # A round of all platforms must find all of their text still packed; it takes twice its words, not more

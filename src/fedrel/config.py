@@ -82,7 +82,7 @@ class Extractor:
 @dataclass(frozen=True)
 class Training:
     rounds: int = number(100, low=1, high=1_000_000)
-    patience: int = number(12, low=1)  # rounds without a better dev score before stopping
+    patience: int = number(12, low=1)  # rounds without a better dev score before stopping, once a method has settled
     metric: str = "ap"  # the dev score that chooses the best round; where labels are gold, micro_f1 or accuracy
     fraction: float = number(1.0, above=0, high=1)  # C
     epochs: int = number(3, low=1)  # E

@@ -22,7 +22,11 @@ TINY = [
 ]
 EXTRACTORS = ("pcnn", "cnn", "text", "bag", "bert")
 # What a method needs, beside the above, to work with the default optimiser of an extractor
-NEEDS = {"scaffold": ["training.optimizer=sgd", "training.lr=0.01"], "lazy-mil": ["method.warmup=1"]}
+NEEDS = {
+    "scaffold": ["training.optimizer=sgd", "training.lr=0.01"],
+    "lazy-mil": ["method.warmup=1"],
+    "evidence": ["method.narrowing=0"],
+}
 
 
 def experiment(method: str, extractor: str, *settings: str) -> config.Experiment:

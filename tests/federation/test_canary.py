@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.algorithms import FedAvg
+from fedrel.config import DEFAULT_METHOD
 from fedrel.errors import UserError
 from fedrel.federation.protocol import task
 from fedrel.feedback.store import RIGHT, WRONG
@@ -63,7 +64,7 @@ def sequences(worker: Worker) -> list[bytes]:
 
 
 def marked(method: str, extractor: str):
-    quick = extractor == "words that are trained" or method == "lazy-mil"
+    quick = extractor == "words that are trained" or method in ("lazy-mil", DEFAULT_METHOD)
     return pytest.param(method, extractor, marks=[] if quick else pytest.mark.slow)
 
 

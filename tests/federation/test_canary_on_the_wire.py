@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fedrel.config import DEFAULT_METHOD
 from fedrel.federation.engines.nvflare.kits import open_kit
 from fedrel.federation.engines.nvflare.status import status_files
 from fedrel.privacy.ledger import read as read_ledger
@@ -146,7 +147,7 @@ def unseen(sent: bytes, entries) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "method", [it if it == "lazy-mil" else pytest.param(it, marks=pytest.mark.slow) for it in FEDERATED]
+    "method", [it if it == DEFAULT_METHOD else pytest.param(it, marks=pytest.mark.slow) for it in FEDERATED]
 )
 def test_nothing_that_was_planted_goes_over_the_wire(method, tapped):
     tapped.train(method, *settings(method, "words that are trained"))

@@ -46,6 +46,20 @@ def test_fact_keys_are_fresh_in_every_round_and_every_run(elections):
     assert len(set().union(*keys.values())) == sum(map(len, keys.values()))  # no key comes twice
 
 
+def test_keys_of_a_method_that_remembers_last_for_a_run_and_no_longer(world, tmp_path):
+    experiment = read(world, "method.name=evidence", "extractor.embeddings=trainable")
+    keys: dict[tuple[str, int], set[int]] = {}
+    for run in ("one", "two"):
+        consortium = Recorded(world, tmp_path / run, experiment, run)
+        consortium.train(tmp_path / f"run-{run}")
+        for (_, round_), reply in consortium.records("show").items():
+            keys.setdefault((run, round_), set()).update(named_in(reply, "evidence")["key"].tolist())
+    assert len(keys) == 6
+    one, two = ([it for (run, _), it in keys.items() if run == wanted] for wanted in ("one", "two"))
+    assert all(it == one[0] for it in one) and all(it == two[0] for it in two)
+    assert one[0].isdisjoint(two[0])
+
+
 def test_elections_are_those_of_the_facts_themselves(elections):
     for consortium in elections.values():
         facts = {name: facts_of(consortium, name) for name in PLATFORMS}

@@ -218,7 +218,7 @@ def test_the_documented_policy_is_one(tmp_path):
     documented = policy(tmp_path, block, methods=METHODS)
     assert documented != Policy()
     assert documented.objection_to_experiment(experiment("method.name=scaffold"), blinded=True) is not None
-    good = experiment("method.name=lazy-mil", "extractor.embeddings=frozen")
+    good = experiment("method.name=evidence", "extractor.embeddings=frozen")
     assert documented.objection_to_experiment(good, blinded=True) is None
     assert reply(documented, "weights/words#rows") is not None
     assert reply(documented, "weights/classifier.weight", "loss") is None

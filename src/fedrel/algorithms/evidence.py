@@ -33,7 +33,7 @@ class Evidence(FedAvg):
     memory: bool = True
 
     def unsettled(self, rounds: int) -> int:
-        return round(self.narrowing * rounds)
+        return max(round(self.narrowing * rounds), int(self.narrowing > 0))
 
     def margin_at(self, round_: int, rounds: int) -> float:
         """Straight from `wide` to `margin`, and there it stays."""
@@ -78,12 +78,12 @@ class Evidence(FedAvg):
         site.scratch["selected"] = Named(sentence=chosen[seen["fact"][bag[chosen]]])
         site.model.load(named_in(site.scratch, "weights"), site.shard)
         fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=site.draw("train"), sentences=chosen)
-        weights = site.model.trained(site.shard, chosen)
-        return {"weights": weights, "sentences": len(chosen), "loss": fitted.loss}
+        return {"weights": site.model.trained(site.shard, chosen), "sentences": len(chosen), "loss": fitted.loss}
 
 
 def hear(heard: Named, shown: Replies, everyone: tuple[str, ...], *, remember: bool) -> Named:
     """What all platforms said last: those of this round anew, others as before."""
+    heard = heard.to(torch.device("cpu"))  # where replies are, and a resumed state may not be
     said = {everyone.index(platform): named_in(reply, "evidence") for platform, reply in shown.items()}
     kept = ~torch.isin(heard["platform"], torch.tensor(list(said))) & remember
     return Named(

@@ -36,8 +36,8 @@ _DARK = "#131415"
 _VARIABLES |= {_PAGE: "--page", _DARK: "--dark"}
 _DASHED = (0, (5, 2.5))
 
-# Okabe and Ito's colours, told apart with any kind of colour vision. Seven colours and five styles share no
-# divisor: 35 lines before one looks like another.
+# Okabe and Ito's colours, told apart with any kind of colour vision, and a grey. Eight colours and five styles share
+# no divisor: 40 lines before one looks like another.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c8c8c")
 _STYLES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (1, 1.3)), (0, (7, 2, 1, 2)), (0, (3, 1.5)))
 

@@ -76,7 +76,7 @@ def bars_figure(report: Mapping[str, Any], path: Path) -> None:
     columns = list(dict.fromkeys(entry["column"] for entry in report["summary"]))
     rows = list(dict.fromkeys(entry["row"] for entry in report["summary"]))
     width = (1 - _GAP) / len(rows)
-    of_score = report["metric"] in report["cells"][0]["test"] or ":" in report["metric"]
+    of_score = ":" in report["metric"] or any(report["metric"] in (cell["test"] or ()) for cell in report["cells"])
     scale = report["scale"] if of_score else 1.0
     with _drawing(_HEIGHT, width=min(max(500, 22 * len(columns) * len(rows)), 1000), theme=_ON_WHITE) as figure:
         axes = figure.add_subplot()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import secrets
 import socket
 import tomllib
 import warnings
@@ -86,7 +85,7 @@ class OnRay(Remote):
         device, count = _capacity(settings)
         self._options = {"num_cpus": 1, "num_gpus": int(device == "cuda"), "scheduling_strategy": "SPREAD"}
         there = replace(setup.experiment, engine=replace(settings, device=device))
-        self._told = (config.to_toml(config.to_table(there)), secrets.token_bytes(32), str(Path.cwd()))
+        self._told = (config.to_toml(config.to_table(there)), setup.sites.secret, str(Path.cwd()))
         self._workers: list[Any] = [None] * min(count, len(setup.sites))
         self.machines = [""] * len(self._workers)  # where each of them is
         self._place = {name: number % len(self._workers) for number, name in enumerate(sorted(setup.sites))}
