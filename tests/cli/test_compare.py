@@ -213,6 +213,7 @@ def test_a_table_with_a_papers_numbers_on_the_quick_scale(fedrel, tmp_path, monk
     assert first["metrics"]["rounds_to_target"]["runs"] == 1
     if file and file.endswith(".png"):
         assert (out / file).read_bytes().startswith(b"\x89PNG")
+        assert (out / "bars.png").exists()  # also beside rounds, since there are two columns
     if figure == "cases":
         text = (out / file).read_text()
         assert "| platform | sentence | expresses it | ours | none |" in text
