@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fedrel.denoisers import DENOISERS, best_of_group
+from fedrel.denoisers import DENOISERS, best_of_group, first_best
 from fedrel.denoisers.base import group_softmax
 
 HIDDEN, RELATIONS = 5, 3
@@ -106,3 +106,19 @@ def test_best_of_group_is_the_first_highest(entries):
 def test_softmax_within_bags_survives_large_scores():
     weights = group_softmax(torch.tensor([[1000.0], [1001.0], [-1000.0]]), torch.tensor([0, 0, 1]), 2)
     torch.testing.assert_close(weights.squeeze(), torch.tensor([0.26894142, 0.73105858, 1.0]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.1, 0.5, 0.9])), min_size=1))
+def test_the_same_without_asking_how_many_groups_there_are(entries):
+    group, score = (torch.tensor(column) for column in zip(*entries, strict=True))
+    found = first_best(score, group, 6)
+    assert found[group.unique()].tolist() == best_of_group(score, group).tolist()
+    assert ((found >= 0) & (found < len(score))).all(), "of empty groups too"
+
+
+def test_a_bag_without_sentences_disturbs_nobody(vectors, classifier):
+    labels = torch.tensor([1, 0, 2])
+    for name in ("ave", "att", "att-ra"):
+        padded = make(name).logits(vectors, BAG, torch.cat([labels, torch.tensor([0])]), classifier, keep)
+        assert padded.isfinite().all()
+        torch.testing.assert_close(padded[:3], make(name).logits(vectors, BAG, labels, classifier, keep))

@@ -139,3 +139,19 @@ def test_who_diverges_is_named_and_the_others_are_not_harmed():
 def test_platforms_without_sentences_and_small_memories_train_alone():
     assert not can_join(works_of([3], training=replace(TRAINING, micro_batch=2))[0])
     assert_same([9, 9], training=replace(TRAINING, micro_batch=2))
+
+
+def test_works_with_different_kinds_of_losses_meet():
+    """As when only some platforms have heard verdicts."""
+
+    def mixed():
+        first, *others = works_of([9, 16, 12], denoiser="att")
+        return [first, *(replace(work, plain=True, loss=cross_entropy) for work in others)]
+
+    alone, together = mixed(), mixed()
+    fitted = [fit_alone(work) for work in alone]
+    found = train_together(together, Cohort(3, CPU))
+    for one, a, two, b in zip(alone, fitted, together, found, strict=True):
+        expected, seen = outcome(one, a), outcome(two, b)
+        for name in expected:
+            torch.testing.assert_close(seen[name], expected[name], rtol=1e-9, atol=1e-9, msg=name)

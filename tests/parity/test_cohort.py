@@ -87,7 +87,9 @@ def test_a_run_that_diverges_names_the_platform_and_leaves_no_thread(tmp_path):
 
 
 @needs_gpu
-@pytest.mark.parametrize("method", ["none", "one", "att", "lazy-mil", "fedprox", "scaffold", "fedcmc", "moon"])
+@pytest.mark.parametrize(
+    "method", ["none", "one", "ave", "att", "att-ra", "lazy-mil", "evidence", "fedprox", "scaffold", "fedcmc", "moon"]
+)
 def test_a_gpu_learns_what_the_cpu_learns(method, tmp_path):
     cpu = run(settings_of(method, "pcnn", "engine.device=cpu"), tmp_path / "cpu")
     gpu = run(settings_of(method, "pcnn", "engine.device=cuda", "engine.precision=float32"), tmp_path / "gpu")

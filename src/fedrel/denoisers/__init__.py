@@ -2,7 +2,7 @@
 
 from fedrel.denoisers.attention import Attention
 from fedrel.denoisers.average import Average
-from fedrel.denoisers.base import Denoiser, best_of_group, best_of_runs
+from fedrel.denoisers.base import Denoiser, best_of_group, best_of_runs, first_best
 from fedrel.denoisers.none import Nothing
 from fedrel.denoisers.one import One
 from fedrel.denoisers.relation_aware import RelationAware
@@ -15,4 +15,4 @@ DENOISERS: dict[str, type[Denoiser]] = {
     "att-ra": RelationAware,
 }
 
-__all__ = ["DENOISERS", "Denoiser", "best_of_group", "best_of_runs"]
+__all__ = ["DENOISERS", "Denoiser", "best_of_group", "best_of_runs", "first_best"]

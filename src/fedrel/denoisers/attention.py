@@ -7,7 +7,6 @@ of a bag do not add up to 1 and are no probabilities.
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_sum
 
@@ -18,11 +17,11 @@ class Attention(Denoiser):
         self.diagonal = nn.Parameter(torch.ones(hidden))  # A
         self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(relations, hidden)))  # q
 
-    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+    def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
         asked = (self.diagonal * self.query)[labels].index_select(0, bag)  # (S, H)
         score = (vectors * asked).sum(1, keepdim=True)  # (S, 1)
         weight = group_softmax(score, bag, len(labels))
-        return F.cross_entropy(classifier(drop(group_sum(weight * vectors, bag, len(labels)))), labels)
+        return classifier(drop(group_sum(weight * vectors, bag, len(labels))))  # type: ignore[no-any-return]
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
         relations = len(self.query)

@@ -2,14 +2,13 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fedrel.denoisers.base import Denoiser, Drop, group_sum
 
 
 class Average(Denoiser):
-    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
-        return F.cross_entropy(classifier(drop(_mean(vectors, bag, len(labels)))), labels)
+    def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        return classifier(drop(_mean(vectors, bag, len(labels))))  # type: ignore[no-any-return]
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
         return torch.softmax(classifier(_mean(vectors, bag, bags)), dim=1)
@@ -17,4 +16,4 @@ class Average(Denoiser):
 
 def _mean(vectors: Tensor, bag: Tensor, bags: int) -> Tensor:
     sizes = group_sum(vectors.new_ones(len(bag), 1), bag, bags)  # counting them otherwise waits for a GPU
-    return group_sum(vectors, bag, bags) / sizes  # (U, H)
+    return group_sum(vectors, bag, bags) / sizes.clamp(min=1)  # (U, H)

@@ -21,9 +21,15 @@ class Denoiser(nn.Module):
     def __init__(self, hidden: int, relations: int) -> None:
         super().__init__()
 
+    def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        """(U, R) of the bags with labels (U,), in training. A bag may be empty, where bags of several platforms are
+        padded to the same number: its logits are to be numbers, whichever.
+        """
+        return classifier(drop(vectors))  # type: ignore[no-any-return]
+
     def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
-        """Mean loss over the U bags with labels (U,)."""
-        return F.cross_entropy(classifier(drop(vectors)), labels)
+        """Mean loss over the bags."""
+        return F.cross_entropy(self.logits(vectors, bag, labels, classifier, drop), labels)
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
         """(U, R) how much each bag supports each relation: the best of its sentences."""
@@ -47,6 +53,17 @@ def best_of_group(score: Tensor, group: Tensor) -> Tensor:
     return order[first]
 
 
+def first_best(score: Tensor, group: Tensor, groups: int) -> Tensor:
+    """(groups,) the same for groups 0 to groups-1, without asking how many there are: of a group without members, or
+    with a score that is no number, any place.
+    """
+    place = torch.arange(len(score), device=score.device)
+    highest = group_max(score[:, None], group, groups).squeeze(1)
+    holders = torch.where(score == highest.index_select(0, group), place, len(score) - 1)
+    nobody = torch.full((groups,), len(score) - 1, device=score.device)
+    return nobody.scatter_reduce(0, group, holders, "amin")
+
+
 def best_of_runs(score: Tensor, starts: Tensor) -> Tensor:
     """The same on the CPU where a group is a run of neighbours, the k-th from starts[k] to before starts[k+1]: without
     sorting.
@@ -63,11 +80,11 @@ def best_of_runs(score: Tensor, starts: Tensor) -> Tensor:
 
 def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:
     index = bag[:, None].expand_as(values)
-    return values.new_full((bags, values.shape[1]), -torch.inf).scatter_reduce_(0, index, values, "amax")
+    return values.new_full((bags, values.shape[1]), -torch.inf).scatter_reduce(0, index, values, "amax")
 
 
 def group_sum(values: Tensor, bag: Tensor, bags: int) -> Tensor:
-    return values.new_zeros(bags, values.shape[1]).index_add(0, bag, values)
+    return values.new_zeros(bags, values.shape[1]).scatter_add(0, bag[:, None].expand_as(values), values)
 
 
 def group_softmax(score: Tensor, bag: Tensor, bags: int) -> Tensor:

@@ -5,14 +5,13 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_sum
 
 
 class RelationAware(Denoiser):
-    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
-        return F.cross_entropy(_logits(drop(vectors), bag, len(labels), classifier), labels)
+    def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
+        return _logits(drop(vectors), bag, len(labels), classifier)
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
         return torch.softmax(_logits(vectors, bag, bags, classifier), dim=1)

@@ -33,7 +33,7 @@ _STEPS = 64  # of one call, after which Ctrl-C is heard
 
 def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> ByHand | None:
     """For steps on that many single sentences; None where only autograd can do it."""
-    usual_loss = loss is cross_entropy or (loss is None and type(model.denoiser).loss is Denoiser.loss)
+    usual_loss = loss is cross_entropy or (loss is None and type(model.denoiser).logits is Denoiser.logits)
     everything_learns = all(value.requires_grad for value in model.parameters())
     if (
         usual_loss

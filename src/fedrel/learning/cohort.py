@@ -1,9 +1,9 @@
 """Platforms that train as one program: their weights stacked, a layer of all of them one batched product.
 
-The result is that of training them one by one, to the last digits: same batches, same dropout. What a method asks of
-the head (a loss of its own, a denoiser by bag) is done platform after platform, in the same step; convolutions are
-read together. Platforms with fewer steps finish early. On a GPU a step is recorded once as a CUDA graph, for every
-number of platforms and of tokens that occurs often, and then only replayed: inside an epoch nothing waits.
+The result is that of training them one by one, to the last digits: same batches, same dropout. Platforms with fewer
+steps finish early. On a GPU a step is recorded once as a CUDA graph, for every number of platforms and of tokens that
+occurs often, and then only replayed: inside an epoch nothing waits. Only a loss that a method brings itself is found
+platform after platform (see heads.py), and not recorded.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Cohort:
         return program.finish()
 
     def _step(self, program: Program, step: int, active: int, tokens: int, *, worth: bool) -> None:
-        if self.device.type != "cuda" or not program.plain or not worth:
+        if self.device.type != "cuda" or not program.recordable or not worth:
             program.step(step, active, tokens)
             return
         if self._moves != self.rooms.moves:
@@ -100,11 +100,14 @@ class Cohort:
 
 @timed("train")
 def train_together(works: Sequence[Work], cohort: Cohort) -> list[Fitted | DivergedError]:
-    """Those that can, as one; the others, one after another."""
-    able = [place for place, work in enumerate(works) if can_join(work)]
+    """Those that can, as one (or as a few, if not all have the same kind of loss); the others, one after another."""
+    kinds: dict[tuple[bool, bool], list[int]] = {}
+    for place, work in enumerate(works):
+        if can_join(work):
+            kinds.setdefault((work.plain, work.loss is None), []).append(place)
     found: dict[int, Fitted | DivergedError] = {}
-    if able:
-        found = dict(zip(able, cohort.train([works[place] for place in able]), strict=True))
+    for able in kinds.values():
+        found |= zip(able, cohort.train([works[place] for place in able]), strict=True)
     for place, work in enumerate(works):
         if place not in found:
             try:

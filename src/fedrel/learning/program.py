@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from fedrel.denoisers import Denoiser, best_of_group
 from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.shard import Shard
 from fedrel.errors import DivergedError
 from fedrel.extractors.convolution import Convolution
-from fedrel.extractors.draws import kept, key, stays
 from fedrel.learning.fit import Fitted, Work
-from fedrel.learning.losses import Output
+from fedrel.learning.heads import Step, head_of
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.learning.optimizers import Pulls
@@ -30,13 +26,6 @@ from fedrel.learning.stacked import Library, Read, gradients, read
 _AROUND = 128  # tokens of a step are rounded up to multiples of it: few shapes
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # of AdamW, as the library has them
 _SMALL = 1e-3  # a factor of the word table below this is folded into its rows
-Part = TypeVar("Part", bound=nn.Module)
-CLASSIFIER, CLASSIFIER_BIAS = "classifier.weight", "classifier.bias"
-
-
-def plainly(work: Work) -> bool:
-    """The loss is cross-entropy on single sentences, nothing else."""
-    return work.plain and work.loss is None and type(work.model.denoiser).loss is Denoiser.loss
 
 
 @dataclass
@@ -66,7 +55,6 @@ class Program:
         self.room_for = room_for
         self.encoder: Convolution = first.model.encoder  # type: ignore[assignment]
         self.training, self.lr = first.training, first.lr
-        self.plain = all(plainly(work) for work in works)
         self.dtype = first.model.classifier.weight.dtype
         self.pulls = [Pulls(work.model, work.pull) if work.pull else None for work in works]
         self.strength = self.pulls[0].strength if self.pulls[0] else 0.0
@@ -75,7 +63,10 @@ class Program:
         self._lay_out()
         sgd = self.training.optimizer == "sgd"
         self.update = self._descend if sgd else self._adam
-        self.shape = (plan.chosen.shape[2], sgd, self.dtype, self.training, len(self.names), self.strength)
+        self.head = head_of(works, plan, rooms, room_for, self.library.labels)
+        self.recordable = bool(self.head.shape)
+        width = plan.chosen.shape[2]
+        self.shape = (width, sgd, self.dtype, self.training, len(self.names), self.strength, *self.head.shape)
 
     # -- before -----------------------------------------------------------------------------------------------
 
@@ -151,11 +142,6 @@ class Program:
         everything = torch.where(chosen < 0, chosen, chosen + shift)
         self.chosen = self.rooms.rows("chosen", steps, self.room_for, width, dtype=torch.int64)
         self.chosen[:steps].copy_(everything, non_blocking=True)
-        keys = np.zeros((steps, self.room_for), np.int32)
-        for place, work in enumerate(self.works):
-            keys[: self.plan.steps[place], place] = [key(work.seed, step) for step in range(self.plan.steps[place])]
-        self.keys = self.rooms.rows("keys", steps, self.room_for, dtype=torch.int32)
-        self.keys[:steps].copy_(torch.from_numpy(keys))
         places = torch.zeros(self.room_for + 1, dtype=torch.int64)  # the rows of padding: of each platform, and of all
         places[1 : len(self.works) + 1] = torch.from_numpy(self.ends[:-1])
         self.paddings = self.rooms.rows("paddings", self.room_for + 1, dtype=torch.int64)[: self.room_for + 1]
@@ -223,96 +209,21 @@ class Program:
     # -- a step -----------------------------------------------------------------------------------------------
 
     def step(self, step: int, n: int, tokens: int) -> None:
-        """Of the first n platforms. What it reads depends on the counter, not on `step`, unless the head is one that
-        goes from platform to platform: a graph replays it.
-        """
+        """Of the first n platforms. If it is recordable, what it reads depends on the counter, not on `step`."""
         weights = Named({name: value[:n] for name, value in self.weights.items()})
         numbers = self.table.numbers.index_select(0, self.counter)[0]
         chosen = self.chosen.index_select(0, self.counter)[0, :n]  # (n, S)
         seen = read(
             self.encoder, self.library, chosen, tokens, weights, lambda words: self.table.values(words, numbers)
         )
-        if self.plain:
-            keys = self.keys.index_select(0, self.counter)[0, :n]
-            losses, to_vectors, found = self._cross_entropy(seen, chosen, keys, weights)
-        else:
-            losses, to_vectors, found = self._heads(seen, step, n, weights)
+        losses, to_vectors, found = self.head(Step(step, self.counter, seen.vectors, chosen), weights)
         to_words, own = gradients(self.encoder, seen, to_vectors, weights)
         trains = (chosen >= 0).any(1).to(self.dtype)  # (n,) who still does
         self.losses[:, :n].index_copy_(0, self.counter, losses[None])
-        self.update(Named(own | found), weights, seen, to_words, trains, numbers)
+        grads = Named(own | found)
+        used = Named({name: value for name, value in weights.items() if name in grads})
+        self.update(grads, used, seen, to_words, trains, numbers)
         self.counter.add_(1)
-
-    def _cross_entropy(self, seen: Read, chosen: Tensor, keys: Tensor, weights: Named) -> tuple[Tensor, Tensor, Named]:
-        """(n,) losses, the gradient of the vectors (n, S, H) and of the classifier."""
-        n, count, hidden = seen.vectors.shape
-        real = (chosen >= 0).to(self.dtype)  # (n, S)
-        share = real / real.sum(1, keepdim=True).clamp(min=1)
-        scale: Tensor | float = 1.0
-        if dropout := self.training.dropout:
-            places = torch.arange(count * hidden, dtype=torch.int32, device=self.device) + keys[:, None]
-            scale = (stays(places, dropout).to(self.dtype) / (1 - dropout)).view(n, count, hidden)
-        kept = seen.vectors * scale
-        logits = kept @ weights[CLASSIFIER].transpose(1, 2)
-        if CLASSIFIER_BIAS in weights:
-            logits = logits + weights[CLASSIFIER_BIAS][:, None]
-        log_p = torch.log_softmax(logits, dim=2)
-        label = self.library.labels[chosen.clamp(min=0)][:, :, None]  # (n, S, 1)
-        losses = -(log_p.gather(2, label).squeeze(2) * share).sum(1)
-        to_logits = log_p.exp()
-        to_logits.scatter_add_(2, label, -torch.ones_like(label, dtype=self.dtype))
-        to_logits = to_logits * share[:, :, None]
-        found = Named({CLASSIFIER: to_logits.transpose(1, 2) @ kept})
-        if CLASSIFIER_BIAS in weights:
-            found[CLASSIFIER_BIAS] = to_logits.sum(1)
-        return losses, to_logits @ weights[CLASSIFIER] * scale, found
-
-    def _heads(self, seen: Read, step: int, n: int, weights: Named) -> tuple[Tensor, Tensor, Named]:
-        """The same for whatever stands on the vectors, by the model's own code, platform after platform."""
-        names = [name for name in self.names if name.startswith(("classifier.", "denoiser."))]
-        with torch.enable_grad():
-            vectors = seen.vectors.detach().requires_grad_()
-            leaves = {name: weights[name].detach().requires_grad_() for name in names}
-            losses = []
-            for place in range(n):
-                if step >= self.plan.steps[place]:
-                    losses.append(vectors.new_zeros(()))
-                    continue
-                own = {name: value[place] for name, value in leaves.items()}
-                losses.append(self._head(place, step, vectors[place], own))
-            together = torch.stack(losses)
-            inputs = [vectors, *leaves.values()]
-            to_vectors, *found = torch.autograd.grad(together.sum(), inputs, materialize_grads=True)
-        return together.detach(), to_vectors, Named(zip(leaves, found, strict=True))
-
-    def _head(self, place: int, step: int, vectors: Tensor, own: dict[str, Tensor]) -> Tensor:
-        work = self.works[place]
-        model, shard = work.model, _packed(work.shard)
-        sentences = self.plan.chosen[step, place]
-        sentences = sentences[sentences >= 0]
-        vectors = vectors[: len(sentences)]
-        classifier = _with(model.classifier, own, "classifier.")
-        drawn = key(work.seed, step)
-
-        def drop(vectors: Tensor) -> Tensor:
-            dropout = self.training.dropout
-            return vectors * kept(vectors, drawn, dropout) if dropout else vectors
-
-        if work.loss is not None:
-            at = sentences.to(self.device)
-            labels = shard.at(self.device).labels[at]
-            return work.loss(Output(vectors, classifier(drop(vectors)), labels, at))
-        denoiser = _with(model.denoiser, own, "denoiser.")
-        if work.plain:
-            bag, labels = torch.arange(len(sentences)), shard.labels[sentences]
-        else:
-            bag, labels = self.plan.bags[place][step]
-        bag, labels = bag.to(self.device), labels.to(self.device)
-        if not work.plain and denoiser.chooses:
-            p = torch.softmax(classifier(vectors.detach()), dim=1)
-            best = best_of_group(p.gather(1, labels[bag][:, None]).squeeze(1), bag)
-            vectors, bag = vectors[best], torch.arange(len(labels), device=self.device)
-        return denoiser.loss(vectors, bag, labels, classifier, drop)
 
     def _pulled(self, name: str, weight: Tensor, grad: Tensor) -> Tensor:
         if self.strength:
@@ -411,10 +322,3 @@ class Program:
 def _packed(shard: Shard) -> PackedShard:
     assert isinstance(shard, PackedShard)
     return shard
-
-
-def _with(module: Part, tensors: dict[str, Tensor], prefix: str) -> Part:
-    """The module with these for its parameters, which are left as they are."""
-    twin = copy.copy(module)
-    twin.__dict__["_parameters"] = {name: tensors.get(prefix + name) for name in module._parameters}
-    return twin

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from fedrel.learning.fit import Work
 
+_AROUND = 8  # sentences of a step are rounded up to multiples of it: few shapes
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -19,8 +21,8 @@ class Schedule:
     steps: list[int]  # (P,) of each platform
     epochs: list[list[int]]  # of each platform, the step that each epoch ends before
     chosen: Tensor  # (steps, P, S) int64, places in the platform's shard; -1 where there is none
-    bags: list[list[tuple[Tensor, Tensor]]]  # by bag only: of each platform and step, (s,) the bag of every sentence
-    # and (U,) the bags' labels
+    bag: Tensor  # (steps, P, S) which of the bags of the step a sentence is in; U for none
+    labels: Tensor  # (steps, P, U + 1) of these bags; -1 where there is none
 
     def active(self, step: int) -> int:
         """How many platforms still train then: the first ones."""
@@ -35,37 +37,56 @@ def longest_first(works: Sequence[Work]) -> list[int]:
 
 def schedule(works: Sequence[Work], room_for: int) -> Schedule:
     """`works` in the order of `longest_first`; `room_for` platforms may be more than there are."""
-    plans = [_sentences(work) if work.plain else _bags(work) for work in works]
-    steps = [len(rows) for rows, _, _ in plans]
-    width = max((rows.shape[1] for rows, _, _ in plans), default=1)
+    plans = [_plan(work) for work in works]
+    steps = [len(plan.chosen) for plan in plans]
+    batch = works[0].training.batch
+    most = max((plan.chosen.shape[1] for plan in plans), default=1)
+    width = max(batch, -(-most // _AROUND) * _AROUND)
     chosen = np.full((max(steps, default=0), room_for, width), -1, np.int64)
-    for place, (rows, _, _) in enumerate(plans):
-        chosen[: len(rows), place, : rows.shape[1]] = rows
-    return Schedule(steps, [ends for _, ends, _ in plans], torch.from_numpy(chosen), [bags for _, _, bags in plans])
+    bag = np.full(chosen.shape, batch, np.int64)
+    labels = np.full((*chosen.shape[:2], batch + 1), -1, np.int64)
+    for place, plan in enumerate(plans):
+        here = np.s_[: len(plan.chosen), place, : plan.chosen.shape[1]]
+        chosen[here], bag[here] = plan.chosen, plan.bag
+        labels[: len(plan.labels), place, :batch] = plan.labels
+    tables = (torch.from_numpy(table) for table in (chosen, bag, labels))
+    return Schedule(steps, [plan.ends for plan in plans], *tables)
 
 
-_Plan = tuple[np.ndarray, list[int], list[tuple[Tensor, Tensor]]]
+@dataclass(frozen=True)
+class _Plan:
+    """Of one platform, as in Schedule."""
+
+    ends: list[int]
+    chosen: np.ndarray  # (steps, s)
+    bag: np.ndarray  # (steps, s)
+    labels: np.ndarray  # (steps, U)
 
 
-def _sentences(work: Work) -> _Plan:
-    """(steps, batch) and where epochs end."""
-    count, batch = len(work.sentences), work.training.batch
-    each = -(-count // batch)
-    rows = np.full((work.training.epochs, each * batch), -1, np.int64)
-    for epoch, order in enumerate(work.orders()):
-        rows[epoch, :count] = order.numpy()
-    return rows.reshape(-1, batch), [each * (epoch + 1) for epoch in range(work.training.epochs)], []
-
-
-def _bags(work: Work) -> _Plan:
-    lists, ends, bags = [], [], []
-    for batches in work.epochs():
-        for units in batches:
-            batch = work.shard.bags_of(units)
-            lists.append(batch.sentences.numpy())
-            bags.append((batch.bag, batch.labels))
-        ends.append(len(lists))
-    rows = np.full((len(lists), max(map(len, lists), default=1)), -1, np.int64)
-    for step, sentences in enumerate(lists):
-        rows[step, : len(sentences)] = sentences
-    return rows, ends, bags
+def _plan(work: Work) -> _Plan:
+    """A sentence by itself is a bag of one."""
+    batch, shard = work.training.batch, work.shard
+    orders = [order.numpy() for order in work.orders()]
+    each = -(-len(orders[0]) // batch) if orders else 0
+    units = np.concatenate(orders) if orders else np.zeros(0, np.int64)
+    in_epoch = np.concatenate([np.arange(len(order)) for order in orders]) if orders else units
+    epoch = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
+    step, place = epoch * each + in_epoch // batch, in_epoch % batch  # of every unit
+    if work.plain:
+        first, sizes = units, np.ones_like(units)
+    else:
+        starts = shard.bag_starts.numpy()
+        first, sizes = starts[units], starts[units + 1] - starts[units]
+    labels = np.full((each * len(orders), batch), -1, np.int64)
+    labels[step, place] = shard.labels.numpy()[first]
+    ends = np.cumsum(sizes)  # of every unit, where its sentences end in all that is read
+    number = np.repeat(np.arange(len(units)), sizes)  # of every sentence, its unit
+    read = np.arange(len(number))
+    sentence = first[number] + read - (ends - sizes)[number]
+    begin = np.searchsorted(step[number], np.arange(len(labels)))  # of every step, its first sentence
+    column = read - begin[step[number]]
+    width = int(column.max(initial=0)) + 1
+    chosen = np.full((len(labels), width), -1, np.int64)
+    bag = np.full((len(labels), width), batch, np.int64)
+    chosen[step[number], column], bag[step[number], column] = sentence, place[number]
+    return _Plan([each * (done + 1) for done in range(len(orders))], chosen, bag, labels)
