@@ -1,5 +1,6 @@
-"""`python -m benchmarks.round`: seconds of a Lazy MIL round on a world as large as NYT10, 100 platforms, by the share
-that takes part. Everything a round does is counted: messages, scoring, election, training, averaging; not evaluation.
+"""`python -m benchmarks.round`: seconds of a round of Lazy MIL, or of another `--method`, on a world as large as NYT10,
+100 platforms, by the share that takes part. Everything a round does is counted: messages, scoring, election, training,
+averaging; not evaluation.
 
 With `--rounds 50`, also a whole run with that many rounds at the first share, dev evaluation and checkpoints included.
 """
@@ -33,6 +34,7 @@ def main() -> None:
     arguments.add_argument("--vocabulary", type=int, default=114_042, help="words of the model; NYT10's")
     arguments.add_argument("--platforms", type=int, default=100)
     arguments.add_argument("--shares", type=float, nargs="+", default=[0.1, 0.2, 0.5, 1.0])
+    arguments.add_argument("--method", default="lazy-mil")
     arguments.add_argument("--repeats", type=int, default=5, help="rounds after the first; the median counts")
     arguments.add_argument("--rounds", type=int, default=0)
     arguments.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
@@ -40,8 +42,8 @@ def main() -> None:
     chosen = [
         f"data.size={options.size}",
         f"partition.platforms={options.platforms}",
-        "method.name=lazy-mil",
-        "method.warmup=0",
+        f"method.name={options.method}",
+        *(["method.warmup=0"] if options.method == "lazy-mil" else []),
         "training.batch=32",
         "training.epochs=3",
         "training.patience=1000",
@@ -52,6 +54,7 @@ def main() -> None:
         setup = prepare(config.read(None, [*chosen, *options.settings]))
     report: dict[str, Any] = {
         "machine": machine(setup),
+        "method": options.method,
         "sentences": len(setup.dataset.train),
         "relations": len(setup.dataset.relations),
         "vocabulary": len(setup.encoding),

@@ -394,8 +394,8 @@ def test_every_method_is_listed_with_paper_and_settings(fedrel):
     assert listed["lazy-mil"]["settings"].keys() >= {"warmup", "na"}
     assert "Use one with: fedrel run --set method.name=one" in fedrel("methods").out
     whole = {name for name, method in listed.items() if method["cohort"] == "all of it"}
-    assert {"lazy-mil", "none", "fedprox", "scaffold"} <= whole
-    assert {listed[name]["cohort"] for name in ("one", "att", "moon", "fedcmc", "feedback")} == {"the encoder"}
+    assert {"evidence", "lazy-mil", "none", "one", "att", "fedprox", "scaffold"} <= whole
+    assert {listed[name]["cohort"] for name in ("moon", "fedcmc", "feedback")} == {"the encoder"}
 
 
 def test_the_version_is_printed(fedrel):

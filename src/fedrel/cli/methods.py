@@ -9,7 +9,6 @@ from rich.table import Table
 
 from fedrel.algorithms import METHODS, FedAvg, Method
 from fedrel.cli.console import out, print_json
-from fedrel.denoisers import DENOISERS
 
 
 def methods(json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
@@ -37,9 +36,7 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")
 
 
 def _cohort(method: Method) -> str:
-    denoiser = DENOISERS[method.denoiser or "none"]
-    plain = method.algorithm.loss is FedAvg.loss and not denoiser.by_bag
-    return "all of it" if plain else "the encoder"
+    return "all of it" if method.algorithm.loss is FedAvg.loss else "the encoder"
 
 
 def _settings(method: Method) -> dict[str, object]:
