@@ -33,6 +33,10 @@ def keep(x):
     return x
 
 
+def loss_of(denoiser, vectors, bag, labels, classifier):
+    return nn.functional.cross_entropy(denoiser.logits(vectors, bag, labels, classifier, keep), labels)
+
+
 @pytest.mark.parametrize("name", ["none", "one"])
 def test_none_and_one_score_a_bag_by_its_best_sentence(name, vectors, classifier):
     p = torch.softmax(classifier(vectors), 1)
@@ -44,7 +48,7 @@ def test_average_is_the_mean_of_the_sentences(vectors, classifier):
     means = torch.stack([vectors[:3].mean(0), vectors[3], vectors[4:].mean(0)])
     labels = torch.tensor([1, 0, 2])
     expected = nn.functional.cross_entropy(classifier(means), labels)
-    torch.testing.assert_close(make("ave").loss(vectors, BAG, labels, classifier, keep), expected)
+    torch.testing.assert_close(loss_of(make("ave"), vectors, BAG, labels, classifier), expected)
     torch.testing.assert_close(make("ave").score(vectors, BAG, 3, classifier), torch.softmax(classifier(means), 1))
 
 
@@ -58,7 +62,7 @@ def test_attention_weighs_by_the_query_of_the_label(vectors, classifier):
         score = vectors[rows] @ torch.diag(att.diagonal) @ att.query[labels[number]]
         bags.append(torch.softmax(score, 0) @ vectors[rows])
     expected = nn.functional.cross_entropy(classifier(torch.stack(bags)), labels)
-    torch.testing.assert_close(att.loss(vectors, BAG, labels, classifier, keep), expected)
+    torch.testing.assert_close(loss_of(att, vectors, BAG, labels, classifier), expected)
 
 
 def test_attention_asks_every_relation_at_test(vectors, classifier):
@@ -80,7 +84,7 @@ def test_relation_aware_attention_has_a_bag_vector_per_relation(vectors, classif
             logits[number, r] = w @ b + classifier.bias[r]
     labels = torch.tensor([1, 0, 2])
     torch.testing.assert_close(
-        make("att-ra").loss(vectors, BAG, labels, classifier, keep), nn.functional.cross_entropy(logits, labels)
+        loss_of(make("att-ra"), vectors, BAG, labels, classifier), nn.functional.cross_entropy(logits, labels)
     )
     torch.testing.assert_close(make("att-ra").score(vectors, BAG, 3, classifier), torch.softmax(logits, 1))
 
@@ -88,7 +92,7 @@ def test_relation_aware_attention_has_a_bag_vector_per_relation(vectors, classif
 def test_bags_of_one_sentence_make_all_methods_agree(vectors, classifier):
     labels = torch.tensor([0, 1, 2, 0, 1, 2])
     alone = torch.arange(6)
-    losses = [make(name).loss(vectors, alone, labels, classifier, keep) for name in DENOISERS]
+    losses = [loss_of(make(name), vectors, alone, labels, classifier) for name in DENOISERS]
     for loss in losses[1:]:
         torch.testing.assert_close(loss, losses[0])
 
@@ -122,3 +126,8 @@ def test_a_bag_without_sentences_disturbs_nobody(vectors, classifier):
         padded = make(name).logits(vectors, BAG, torch.cat([labels, torch.tensor([0])]), classifier, keep)
         assert padded.isfinite().all()
         torch.testing.assert_close(padded[:3], make(name).logits(vectors, BAG, labels, classifier, keep))
+
+
+def test_a_score_that_is_no_number_is_held_by_who_has_it():
+    score = torch.tensor([0.3, torch.nan, 0.9, 0.8])
+    assert first_best(score, torch.tensor([0, 0, 1, 1]), 2).tolist() == [1, 2]

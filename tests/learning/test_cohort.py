@@ -13,7 +13,10 @@ from fedrel.learning.cohort import Cohort, can_join, train_together
 from fedrel.learning.fit import Fitted, Work, fit_alone
 from fedrel.learning.losses import cross_entropy
 from fedrel.learning.named import Named
+from fedrel.learning.program import Program
 from fedrel.learning.pull import Pull
+from fedrel.learning.rooms import Rooms
+from fedrel.learning.schedule import schedule
 from tests.helpers import random_split, shard_of, small_model
 
 CPU = torch.device("cpu")
@@ -21,13 +24,23 @@ TRAINING = Training(epochs=2, batch=4, lr=0.1, weight_decay=0.01, dropout=0.3)
 
 
 def works_of(
-    sizes, *, training=TRAINING, denoiser="none", dtype=torch.float64, chosen=False, pull=None, loss=None, **model
+    sizes,
+    *,
+    training=TRAINING,
+    denoiser="none",
+    dtype=torch.float64,
+    chosen=False,
+    pull=None,
+    loss=None,
+    pairs=None,
+    **model,
 ):
     """One for each number of sentences, all from the same weights."""
     first, weights = small_model(denoiser=denoiser, dtype=dtype, **model)
     works = []
     for number, size in enumerate(sizes):
-        shard = shard_of(random_split(size, seed=number, pairs=max(size // 3, 1)), gap=model.get("window", 3) // 2)
+        split = random_split(size, seed=number, pairs=pairs[number] if pairs else max(size // 3, 1))
+        shard = shard_of(split, gap=model.get("window", 3) // 2)
         twin = first.twin()
         twin.load(weights, shard)
         sentences = torch.arange(0, size, 2) if chosen else torch.arange(size)
@@ -123,6 +136,38 @@ def test_a_cohort_is_used_again_with_other_platforms_and_fewer_of_them():
         assert_same(sizes, cohort=cohort)
 
 
+def test_a_cohort_is_used_again_for_bags_and_for_sentences():
+    cohort = Cohort(4, CPU)
+    for denoiser in ("att", "none", "one", "att-ra"):
+        for sizes in ([11, 4, 30, 9], [5, 6], [60, 2, 3, 4], [8]):
+            assert_same(sizes, cohort=cohort, denoiser=denoiser)
+
+
+def test_pulls_come_and_go_in_a_cohort():
+    cohort = Cohort(3, CPU)
+    training = replace(TRAINING, optimizer="adamw")
+    for sizes, strength in (([7, 9], 0.3), ([40, 30, 12], 0.0), ([20, 31], 0.3), ([60, 50], 0.3)):
+        pull = (lambda weights, number: Pull(strength=0.3, push=pushes(weights, number))) if strength else None
+        assert_same(sizes, cohort=cohort, training=training, pull=pull)
+
+
+@pytest.mark.parametrize("denoiser", ["none", "one", "att"])
+def test_batches_far_larger_than_platforms(denoiser):
+    assert_same([11, 4, 30], training=replace(TRAINING, batch=100_000), denoiser=denoiser)
+    works = works_of([11, 4, 30], training=replace(TRAINING, batch=100_000), denoiser=denoiser)
+    assert schedule(works, 3).chosen.shape[2] <= 32, "room for what is read, not for what might be"
+
+
+@pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-ra"])
+def test_one_giant_bag_is_dear_but_once(denoiser):
+    training = replace(TRAINING, batch=2)
+    assert_same([40, 40, 150], training=training, denoiser=denoiser, pairs=[40, 40, 4])
+    works = works_of([40, 40, 150], training=training, denoiser=denoiser, pairs=[40, 40, 4])
+    rooms = Program(works, schedule(works, 3), Rooms(CPU), 3).rooms_of_steps()
+    assert rooms[0].sentences >= 60 and rooms[-1].sentences <= 8
+    assert rooms[-1].tokens < rooms[0].tokens / 2
+
+
 def test_in_single_precision():
     assert_same([40, 33], dtype=torch.float32, tolerance=1e-4)
 
@@ -131,6 +176,16 @@ def test_who_diverges_is_named_and_the_others_are_not_harmed():
     works = works_of([12, 12, 12])
     with torch.no_grad():
         works[1].model.classifier.weight[0, 0] = float("nan")
+    found = train_together(works, Cohort(3, CPU))
+    assert isinstance(found[1], DivergedError)
+    assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)
+
+
+@pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-ra"])
+def test_a_sentence_that_is_no_number_is_noticed_by_bag_too(denoiser):
+    works = works_of([12, 12, 12], denoiser=denoiser, training=replace(TRAINING, dropout=0.0))
+    with torch.no_grad():
+        works[1].model.encoder.words.rows[int(works[1].shard.tokens.max())] = float("nan")
     found = train_together(works, Cohort(3, CPU))
     assert isinstance(found[1], DivergedError)
     assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)

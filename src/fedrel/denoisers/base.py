@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 Drop = Callable[[Tensor], Tensor]
 
@@ -22,14 +21,11 @@ class Denoiser(nn.Module):
         super().__init__()
 
     def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
-        """(U, R) of the bags with labels (U,), in training. A bag may be empty, where bags of several platforms are
-        padded to the same number: its logits are to be numbers, whichever.
+        """(U, R) of the bags with labels (U,), in training; as it stands here, of bags with one sentence each. A bag
+        may be empty, where bags of several platforms are padded to the same number: its logits are to be numbers,
+        whichever.
         """
         return classifier(drop(vectors))  # type: ignore[no-any-return]
-
-    def loss(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
-        """Mean loss over the bags."""
-        return F.cross_entropy(self.logits(vectors, bag, labels, classifier, drop), labels)
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
         """(U, R) how much each bag supports each relation: the best of its sentences."""
@@ -54,12 +50,13 @@ def best_of_group(score: Tensor, group: Tensor) -> Tensor:
 
 
 def first_best(score: Tensor, group: Tensor, groups: int) -> Tensor:
-    """(groups,) the same for groups 0 to groups-1, without asking how many there are: of a group without members, or
-    with a score that is no number, any place.
+    """(groups,) the same for groups 0 to groups-1, without asking how many there are; any place for a group without
+    members. Where a score is no number, its holder: who diverges must not go unnoticed.
     """
     place = torch.arange(len(score), device=score.device)
     highest = group_max(score[:, None], group, groups).squeeze(1)
-    holders = torch.where(score == highest.index_select(0, group), place, len(score) - 1)
+    holds = (score == highest.index_select(0, group)) | score.isnan()
+    holders = torch.where(holds, place, len(score) - 1)
     nobody = torch.full((groups,), len(score) - 1, device=score.device)
     return nobody.scatter_reduce(0, group, holders, "amin")
 

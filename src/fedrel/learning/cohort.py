@@ -1,14 +1,15 @@
 """Platforms that train as one program: their weights stacked, a layer of all of them one batched product.
 
 The result is that of training them one by one, to the last digits: same batches, same dropout. Platforms with fewer
-steps finish early. On a GPU a step is recorded once as a CUDA graph, for every number of platforms and of tokens that
-occurs often, and then only replayed: inside an epoch nothing waits. Only a loss that a method brings itself is found
-platform after platform (see heads.py), and not recorded.
+steps finish early. On a GPU a step is recorded once as a CUDA graph, for every number of platforms, sentences and
+tokens that occurs often, and then only replayed: inside an epoch nothing waits. Only a loss that a method brings itself
+is found platform after platform (see heads.py), and not recorded.
 """
 
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
@@ -17,12 +18,10 @@ from fedrel.encoding.packed import PackedShard
 from fedrel.errors import DivergedError
 from fedrel.extractors.convolution import Convolution
 from fedrel.learning.fit import Fitted, Work, fit_alone
-from fedrel.learning.program import Program
+from fedrel.learning.program import WORTH_RECORDING, Program, Room
 from fedrel.learning.rooms import Rooms
 from fedrel.learning.schedule import longest_first, schedule
 from fedrel.stopwatch import timed
-
-_WORTH_RECORDING = 6  # steps of one shape
 
 
 def can_join(work: Work) -> bool:
@@ -43,6 +42,7 @@ class Cohort:
         self.device = device
         self._graphs: dict[tuple[object, ...], torch.cuda.CUDAGraph] = {}
         self._moves = 0
+        self._widest: dict[bool, int] = {}
 
     def train(self, works: Sequence[Work]) -> list[Fitted | DivergedError]:
         order = longest_first(works)
@@ -55,29 +55,30 @@ class Cohort:
 
     @torch.no_grad()
     def _train(self, works: Sequence[Work]) -> list[Fitted | DivergedError]:
-        plan = schedule(works, self.room_for)
+        by_bag = not works[0].plain
+        plan = schedule(works, self.room_for, self._widest.get(by_bag, 0))
+        self._widest[by_bag] = plan.chosen.shape[2]  # growing again and again would be recording again and again
         program = Program(works, plan, self.rooms, self.room_for)
-        begin = 0
-        for tokens, active, steps in program.stretches():
-            for step in range(begin, begin + steps):
-                program.before(step)
-                self._step(program, step, active, tokens, worth=steps >= _WORTH_RECORDING)
-            begin += steps
+        rooms = program.rooms_of_steps()
+        often = Counter(rooms)
+        for step, room in enumerate(rooms):
+            program.before(step)
+            self._step(program, step, room, worth=often[room] >= WORTH_RECORDING)
         return program.finish()
 
-    def _step(self, program: Program, step: int, active: int, tokens: int, *, worth: bool) -> None:
+    def _step(self, program: Program, step: int, room: Room, *, worth: bool) -> None:
         if self.device.type != "cuda" or not program.recordable or not worth:
-            program.step(step, active, tokens)
+            program.step(step, room)
             return
         if self._moves != self.rooms.moves:
             self._graphs, self._moves = {}, self.rooms.moves
-        shape = (active, tokens, *program.shape)
+        shape = (room, *program.shape)
         graph = self._graphs.get(shape)
         if graph is not None:
             graph.replay()
             return
-        program.step(step, active, tokens)  # libraries prepare themselves when first called
-        self._graphs[shape] = self._record(lambda: program.step(step, active, tokens))
+        program.step(step, room)  # libraries prepare themselves when first called
+        self._graphs[shape] = self._record(lambda: program.step(step, room))
 
     def _record(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()

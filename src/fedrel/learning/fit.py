@@ -51,10 +51,6 @@ class Work:
         for _ in range(self.training.epochs):
             yield units[torch.randperm(len(units), generator=order)]
 
-    def epochs(self) -> Iterator[tuple[Tensor, ...]]:
-        for order in self.orders():
-            yield torch.split(order, self.training.batch)
-
 
 Meeting = Callable[[Work], Fitted]
 meeting: ContextVar[Meeting | None] = ContextVar("meeting", default=None)

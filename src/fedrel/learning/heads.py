@@ -24,7 +24,7 @@ from fedrel.learning.fit import Work
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
 from fedrel.learning.rooms import Rooms
-from fedrel.learning.schedule import Schedule
+from fedrel.learning.schedule import Schedule, bag_tables
 
 Part = TypeVar("Part", bound=nn.Module)
 CLASSIFIER, CLASSIFIER_BIAS = "classifier.weight", "classifier.bias"
@@ -102,8 +102,8 @@ class Sentences:
                 torch.arange(count * hidden, dtype=torch.int32, device=device) + _line(self.tables.keys, step)[:, None]
             )
             scale = (stays(places, self.dropout).to(dtype) / (1 - self.dropout)).view(n, count, hidden)
-        kept = step.vectors * scale
-        logits = kept @ weights[CLASSIFIER].transpose(1, 2)
+        dropped = step.vectors * scale
+        logits = dropped @ weights[CLASSIFIER].transpose(1, 2)
         if CLASSIFIER_BIAS in weights:
             logits = logits + weights[CLASSIFIER_BIAS][:, None]
         log_p = torch.log_softmax(logits, dim=2)
@@ -112,7 +112,7 @@ class Sentences:
         to_logits = log_p.exp()
         to_logits.scatter_add_(2, label, -torch.ones_like(label, dtype=dtype))
         to_logits = to_logits * share[:, :, None]
-        found = Named({CLASSIFIER: to_logits.transpose(1, 2) @ kept})
+        found = Named({CLASSIFIER: to_logits.transpose(1, 2) @ dropped})
         if CLASSIFIER_BIAS in weights:
             found[CLASSIFIER_BIAS] = to_logits.sum(1)
         return losses, to_logits @ weights[CLASSIFIER] * scale, found
@@ -127,33 +127,37 @@ class Bags:
         self.tables, self.model = tables, works[0].model
         self.chooses = self.model.denoiser.chooses and not works[0].plain
         self.dropout = works[0].training.dropout
-        self.bag, self.labels = tables.lay("bag", plan.bag), tables.lay("bag labels", plan.labels)
-        self.shape = (type(self.model.denoiser), self.chooses)
+        bag, labels = bag_tables(works, plan)
+        self.bag, self.labels = tables.lay("bag", bag), tables.lay("bag labels", labels)
+        self.shape = (type(self.model.denoiser), self.chooses, labels.shape[2])
 
     def __call__(self, step: Step, weights: Named) -> Gradients:
         keys, bag, labels = (_line(table, step) for table in (self.tables.keys, self.bag, self.labels))
-        real = (labels >= 0).to(step.vectors.dtype)  # (n, U)
+        bag = bag[:, : step.vectors.shape[1]]
+        real = (labels >= 0).to(step.vectors.dtype)  # (n, U), the last bag among them
         share = real / real.sum(1, keepdim=True).clamp(min=1)
         labels = labels.clamp(min=0)
         with torch.enable_grad():
             vectors, leaves = _leaves(step, weights, "classifier.", "denoiser.")
             logits = vmap(self._logits)(vectors, bag, labels, keys, leaves)  # (n, U, R)
-            each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(share)
-            return _gradients((each * share).sum(1), vectors, leaves)
+            of_bags = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(share)
+            return _gradients((of_bags * share).sum(1), vectors, leaves)
 
-    def _logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, key: Tensor, own: dict[str, Tensor]) -> Tensor:
+    def _logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, drawn: Tensor, own: dict[str, Tensor]) -> Tensor:
         """(U, R) of one platform."""
         classifier = _with(self.model.classifier, own, "classifier.")
         if self.chooses:
-            p = torch.softmax(classifier(vectors.detach()), dim=1)
-            asked = p.gather(1, labels.index_select(0, bag)[:, None]).squeeze(1)  # (S,)
-            vectors = vectors.index_select(0, first_best(asked, bag, len(labels)))
+            with torch.no_grad():
+                p = torch.softmax(classifier(vectors), dim=1)
+                asked = p.gather(1, labels.index_select(0, bag)[:, None]).squeeze(1)  # (S,)
+                best = first_best(asked, bag, len(labels))
+            vectors = vectors.index_select(0, best)
             bag = torch.arange(len(labels), device=bag.device)
 
         def drop(vectors: Tensor) -> Tensor:
             if not self.dropout:
                 return vectors
-            places = torch.arange(vectors.numel(), dtype=torch.int32, device=vectors.device) + key
+            places = torch.arange(vectors.numel(), dtype=torch.int32, device=vectors.device) + drawn
             scale = stays(places, self.dropout).to(vectors.dtype) / (1 - self.dropout)
             return vectors * scale.view(vectors.shape)
 
@@ -206,4 +210,6 @@ def _with(module: Part, tensors: dict[str, Tensor], prefix: str) -> Part:
     """The module with these for its parameters, which are left as they are."""
     twin = copy.copy(module)
     twin.__dict__["_parameters"] = {name: tensors.get(prefix + name) for name in module._parameters}
+    inner = module._modules.items()
+    twin.__dict__["_modules"] = {name: part and _with(part, tensors, f"{prefix}{name}.") for name, part in inner}
     return twin

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from fedrel.denoisers import Denoiser, best_of_group, best_of_runs
 from fedrel.encoding.pieces import PieceShard
@@ -106,7 +107,8 @@ class Model(nn.Module):
         """Mean over the batch's bags, in training mode: the denoiser's own loss, or this one on single sentences."""
         vectors = self._read(batch)
         if loss is None:
-            return self.denoiser.loss(vectors, batch.bag, batch.labels, self.classifier, self.encoder.drop)
+            logits = self.denoiser.logits(vectors, batch.bag, batch.labels, self.classifier, self.encoder.drop)
+            return F.cross_entropy(logits, batch.labels)
         logits = self.classifier(self.encoder.drop(vectors))
         return loss(Output(vectors, logits, batch.labels, batch.sentences))
 

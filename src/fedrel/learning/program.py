@@ -23,9 +23,19 @@ from fedrel.learning.rooms import Rooms
 from fedrel.learning.schedule import Schedule
 from fedrel.learning.stacked import Library, Read, gradients, read
 
+WORTH_RECORDING = 6  # steps of one shape
 _AROUND = 128  # tokens of a step are rounded up to multiples of it: few shapes
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # of AdamW, as the library has them
 _SMALL = 1e-3  # a factor of the word table below this is folded into its rows
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a step has room for."""
+
+    platforms: int
+    sentences: int  # of each
+    tokens: int  # of each
 
 
 @dataclass
@@ -65,8 +75,8 @@ class Program:
         self.update = self._descend if sgd else self._adam
         self.head = head_of(works, plan, rooms, room_for, self.library.labels)
         self.recordable = bool(self.head.shape)
-        width = plan.chosen.shape[2]
-        self.shape = (width, sgd, self.dtype, self.training, len(self.names), self.strength, *self.head.shape)
+        learns = (sgd, self.encoder.words.trainable, self.strength, bool(self.push))
+        self.shape = (self.dtype, self.training, self.encoder.activation, len(self.names), *learns, *self.head.shape)
 
     # -- before -----------------------------------------------------------------------------------------------
 
@@ -86,14 +96,14 @@ class Program:
         self.ends = np.cumsum([1, *map(len, tables)])  # where each platform's rows begin, and the last ones end
         anchored = bool(trainable and self.strength)
         pushed = bool(trainable and self.pulls[0] and self.pulls[0].push)
-        self.table = _Table(
-            rows=rows,
-            start=self.rooms.filled("table start", [rows[: self.ends[-1]]]) if anchored else None,
-            push=self.rooms.filled("table push", [nothing, *(it.push["words"] for it in self.pulls if it)])
-            if pushed
-            else None,
-            numbers=torch.zeros(0),
-        )
+        self.table = _Table(rows, start=None, push=None, numbers=torch.zeros(0))
+        if anchored:
+            self.table.start = take("table start", *rows.shape, dtype=self.dtype)
+            self.table.start[: len(rows)].copy_(rows)
+        if pushed:
+            self.table.push = take("table push", *rows.shape, dtype=self.dtype)
+            pushes = [nothing, *(it.push["words"] for it in self.pulls if it)]
+            torch.cat(pushes, out=self.table.push[: self.ends[-1]])
         self.start, self.push = Named(), Named()
         if self.pulls[0] and self.pulls[0].push:
             for name in self.names:
@@ -140,7 +150,8 @@ class Program:
         shift = torch.zeros(self.room_for, 1, dtype=torch.int64)
         shift[: len(self.works), 0] = torch.from_numpy(sentences[:-1])
         everything = torch.where(chosen < 0, chosen, chosen + shift)
-        self.chosen = self.rooms.rows("chosen", steps, self.room_for, width, dtype=torch.int64)
+        kind = "sentences" if self.works[0].plain else "bags"
+        self.chosen = self.rooms.rows(f"chosen {kind}", steps, self.room_for, width, dtype=torch.int64)
         self.chosen[:steps].copy_(everything, non_blocking=True)
         places = torch.zeros(self.room_for + 1, dtype=torch.int64)  # the rows of padding: of each platform, and of all
         places[1 : len(self.works) + 1] = torch.from_numpy(self.ends[:-1])
@@ -155,7 +166,7 @@ class Program:
             own = chosen[:, place]
             size = work.shard.starts.diff()
             sizes[:, place] = torch.where(own < 0, 0, size[own.clamp(min=0)])
-        self.most_tokens = sizes.sum(2).amax(1).tolist()  # (steps,)
+        self.most_tokens: list[int] = sizes.sum(2).amax(1).tolist()  # (steps,)
 
     def _number_tables(self, steps: int) -> None:
         """What WordTable.step does to its numbers, step by step. A factor that has grown too small is folded into the
@@ -180,20 +191,16 @@ class Program:
         numbers[:steps].copy_(torch.tensor(lines, dtype=self.dtype).view(-1, 4))
         self.table.numbers = numbers
 
-    def stretches(self) -> list[tuple[int, int, int]]:
-        """(tokens, platforms, steps): one after another, each of one shape. How many platforms take part is rounded up
-        to eighths of them, and all steps have room for the tokens of the longest, so that there are few shapes.
+    def rooms_of_steps(self) -> list[Room]:
+        """How many platforms take part is rounded up to eighths of them. A step has room for the tokens and sentences
+        of the longest one, or for half of them, or a quarter …: few shapes, and one giant bag is dear but once.
         """
-        found: list[list[int]] = []
-        room = -(-max(self.most_tokens, default=0) // _AROUND) * _AROUND
         eighth = max(1, len(self.works) // 8)
-        for step in range(len(self.most_tokens)):
-            active = min(len(self.works), -(-self.plan.active(step) // eighth) * eighth)
-            if found and found[-1][1] == active:
-                found[-1][2] += 1
-            else:
-                found.append([room, active, 1])
-        return [(tokens, active, steps) for tokens, active, steps in found]
+        active = [-(-self.plan.active(step) // eighth) * eighth for step in range(len(self.most_tokens))]
+        platforms = [min(len(self.works), some) for some in active]
+        sentences = _rooms(self.plan.widest(), 1, self.plan.chosen.shape[2])
+        tokens = _rooms(self.most_tokens, _AROUND, -(-max(self.most_tokens) // _AROUND) * _AROUND)
+        return [Room(*each) for each in zip(platforms, sentences, tokens, strict=True)]
 
     def before(self, step: int) -> None:
         if step in self.folds:
@@ -208,11 +215,12 @@ class Program:
 
     # -- a step -----------------------------------------------------------------------------------------------
 
-    def step(self, step: int, n: int, tokens: int) -> None:
-        """Of the first n platforms. If it is recordable, what it reads depends on the counter, not on `step`."""
+    def step(self, step: int, room: Room) -> None:
+        """If it is recordable, what it reads depends on the counter, not on `step`."""
+        n, tokens = room.platforms, room.tokens
         weights = Named({name: value[:n] for name, value in self.weights.items()})
         numbers = self.table.numbers.index_select(0, self.counter)[0]
-        chosen = self.chosen.index_select(0, self.counter)[0, :n]  # (n, S)
+        chosen = self.chosen.index_select(0, self.counter)[0, :n, : room.sentences]  # (n, S)
         seen = read(
             self.encoder, self.library, chosen, tokens, weights, lambda words: self.table.values(words, numbers)
         )
@@ -220,7 +228,8 @@ class Program:
         to_words, own = gradients(self.encoder, seen, to_vectors, weights)
         trains = (chosen >= 0).any(1).to(self.dtype)  # (n,) who still does
         self.losses[:, :n].index_copy_(0, self.counter, losses[None])
-        grads = Named(own | found)
+        unused = {name: torch.zeros_like(value) for name, value in weights.items()} if self.pulls[0] else {}
+        grads = Named(unused | own | found)  # what the loss does not depend on rests, unless it is pulled
         used = Named({name: value for name, value in weights.items() if name in grads})
         self.update(grads, used, seen, to_words, trains, numbers)
         self.counter.add_(1)
@@ -317,6 +326,19 @@ class Program:
         for _ in range(steps):
             start, push = start * shrink + self.lr * self.strength, push * shrink - self.lr
         return start, push
+
+
+def _rooms(needs: list[int], around: int, whole: int) -> list[int]:
+    """Of every step, the room for its need: the whole, or the smallest of its halves that will do and is used often."""
+    halves = [whole]
+    while (half := -(-halves[-1] // (2 * around)) * around) < halves[-1]:
+        halves.append(half)
+    found = [min(half for half in halves if half >= need) for need in needs]
+    for half in halves[:0:-1]:
+        if found.count(half) < WORTH_RECORDING:
+            larger = min(room for room in halves if room > half)
+            found = [larger if room == half else room for room in found]
+    return found
 
 
 def _packed(shard: Shard) -> PackedShard:

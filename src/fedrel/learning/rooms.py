@@ -26,9 +26,9 @@ class Rooms:
             self.moves += 1
         return room
 
-    def filled(self, name: str, parts: Sequence[Tensor], *, after: Tensor | None = None) -> Tensor:
+    def filled(self, name: str, parts: Sequence[Tensor]) -> Tensor:
         """The parts below each other."""
         count = sum(len(part) for part in parts)
-        room = self.rows(name, count + (after is not None), *parts[0].shape[1:], dtype=parts[0].dtype)
+        room = self.rows(name, count, *parts[0].shape[1:], dtype=parts[0].dtype)
         torch.cat(list(parts), out=room[:count])
         return room

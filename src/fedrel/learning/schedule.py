@@ -11,7 +11,15 @@ from torch import Tensor
 
 from fedrel.learning.fit import Work
 
-_AROUND = 8  # sentences of a step are rounded up to multiples of it: few shapes
+_AROUND = 8  # sentences of a step are rounded up to multiples of it, or of an eighth of what they are: few shapes
+
+
+@dataclass(frozen=True)
+class BagsRead:
+    """Which bags one platform reads, U at a time."""
+
+    bag: np.ndarray  # (steps, s) of every sentence that is read, its bag in the step; -1 where there is none
+    labels: np.ndarray  # (steps, U) -1 where there is none
 
 
 @dataclass(frozen=True)
@@ -21,72 +29,89 @@ class Schedule:
     steps: list[int]  # (P,) of each platform
     epochs: list[list[int]]  # of each platform, the step that each epoch ends before
     chosen: Tensor  # (steps, P, S) int64, places in the platform's shard; -1 where there is none
-    bag: Tensor  # (steps, P, S) which of the bags of the step a sentence is in; U for none
-    labels: Tensor  # (steps, P, U + 1) of these bags; -1 where there is none
+    bags: list[BagsRead]  # of each platform, if they train bag by bag
 
     def active(self, step: int) -> int:
         """How many platforms still train then: the first ones."""
         return sum(steps > step for steps in self.steps)
 
+    def widest(self) -> list[int]:
+        """Of every step, the most sentences that a platform reads."""
+        return (self.chosen >= 0).sum(2).amax(1).tolist()
+
 
 def longest_first(works: Sequence[Work]) -> list[int]:
     """The order in which their platforms are laid: those that finish early do so from the end."""
-    units = [len(work.sentences) if work.plain else work.shard.bags for work in works]
-    return sorted(range(len(works)), key=lambda place: -units[place])
+    return sorted(range(len(works)), key=lambda place: -units_of(works[place]))
 
 
-def schedule(works: Sequence[Work], room_for: int) -> Schedule:
-    """`works` in the order of `longest_first`; `room_for` platforms may be more than there are."""
-    plans = [_plan(work) for work in works]
-    steps = [len(plan.chosen) for plan in plans]
-    batch = works[0].training.batch
-    most = max((plan.chosen.shape[1] for plan in plans), default=1)
-    width = max(batch, -(-most // _AROUND) * _AROUND)
-    chosen = np.full((max(steps, default=0), room_for, width), -1, np.int64)
-    bag = np.full(chosen.shape, batch, np.int64)
-    labels = np.full((*chosen.shape[:2], batch + 1), -1, np.int64)
-    for place, plan in enumerate(plans):
-        here = np.s_[: len(plan.chosen), place, : plan.chosen.shape[1]]
-        chosen[here], bag[here] = plan.chosen, plan.bag
-        labels[: len(plan.labels), place, :batch] = plan.labels
-    tables = (torch.from_numpy(table) for table in (chosen, bag, labels))
-    return Schedule(steps, [plan.ends for plan in plans], *tables)
+def units_of(work: Work) -> int:
+    return len(work.sentences) if work.plain else work.shard.bags
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Of one platform, as in Schedule."""
+def schedule(works: Sequence[Work], room_for: int, at_least: int = 0) -> Schedule:
+    """`works` in the order of `longest_first`; there may be room for more platforms and sentences than are needed."""
+    batch = min(works[0].training.batch, max(units_of(work) for work in works))
+    bags = [] if works[0].plain else [_bags(work, batch) for work in works]
+    rows = [_sentences(work, batch) for work in works] if works[0].plain else [read for read, _ in bags]
+    steps = [len(read) for read in rows]
+    most = max((read.shape[1] for read in rows), default=1)
+    around = max(_AROUND, 1 << max(0, most.bit_length() - 4))
+    chosen = np.full((max(steps), room_for, max(at_least, -(-most // around) * around)), -1, np.int64)
+    for place, read in enumerate(rows):
+        chosen[: len(read), place, : read.shape[1]] = read
+    epochs = works[0].training.epochs
+    ends = [[each // epochs * (epoch + 1) for epoch in range(epochs)] for each in steps]
+    return Schedule(steps, ends, torch.from_numpy(chosen), [of for _, of in bags])
 
-    ends: list[int]
-    chosen: np.ndarray  # (steps, s)
-    bag: np.ndarray  # (steps, s)
-    labels: np.ndarray  # (steps, U)
+
+def bag_tables(works: Sequence[Work], plan: Schedule) -> tuple[Tensor, Tensor]:
+    """(steps, P, S) the bag of every sentence that is read, U for padding; (steps, P, U + 1) the bags' labels, -1 where
+    there is none, as in the last place. Sentences that train by themselves are bags of one.
+    """
+    steps, room_for, width = plan.chosen.shape
+    most = max((of.labels.shape[1] for of in plan.bags), default=width)
+    bag = torch.full((steps, room_for, width), most)
+    labels = torch.full((steps, room_for, most + 1), -1)
+    for place, work in enumerate(works):
+        chosen = plan.chosen[:, place]
+        if work.plain:
+            bag[:, place] = torch.where(chosen >= 0, torch.arange(width), most)
+            labels[:, place, :most] = torch.where(chosen >= 0, work.shard.labels[chosen.clamp(min=0)], -1)
+        else:
+            of = plan.bags[place]
+            own = torch.from_numpy(of.bag)
+            bag[: len(own), place, : own.shape[1]] = torch.where(own >= 0, own, most)
+            labels[: len(own), place, : of.labels.shape[1]] = torch.from_numpy(of.labels)
+    return bag, labels
 
 
-def _plan(work: Work) -> _Plan:
-    """A sentence by itself is a bag of one."""
-    batch, shard = work.training.batch, work.shard
-    orders = [order.numpy() for order in work.orders()]
-    each = -(-len(orders[0]) // batch) if orders else 0
-    units = np.concatenate(orders) if orders else np.zeros(0, np.int64)
-    in_epoch = np.concatenate([np.arange(len(order)) for order in orders]) if orders else units
-    epoch = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
-    step, place = epoch * each + in_epoch // batch, in_epoch % batch  # of every unit
-    if work.plain:
-        first, sizes = units, np.ones_like(units)
-    else:
-        starts = shard.bag_starts.numpy()
-        first, sizes = starts[units], starts[units + 1] - starts[units]
-    labels = np.full((each * len(orders), batch), -1, np.int64)
-    labels[step, place] = shard.labels.numpy()[first]
-    ends = np.cumsum(sizes)  # of every unit, where its sentences end in all that is read
-    number = np.repeat(np.arange(len(units)), sizes)  # of every sentence, its unit
-    read = np.arange(len(number))
-    sentence = first[number] + read - (ends - sizes)[number]
-    begin = np.searchsorted(step[number], np.arange(len(labels)))  # of every step, its first sentence
-    column = read - begin[step[number]]
-    width = int(column.max(initial=0)) + 1
-    chosen = np.full((len(labels), width), -1, np.int64)
-    bag = np.full((len(labels), width), batch, np.int64)
-    chosen[step[number], column], bag[step[number], column] = sentence, place[number]
-    return _Plan([each * (done + 1) for done in range(len(orders))], chosen, bag, labels)
+def _sentences(work: Work, batch: int) -> np.ndarray:
+    """(steps, batch)."""
+    count = len(work.sentences)
+    steps = -(-count // batch)
+    rows = np.full((work.training.epochs, steps * batch), -1, np.int64)
+    for epoch, order in enumerate(work.orders()):
+        rows[epoch, :count] = order.numpy()
+    return rows.reshape(-1, batch)
+
+
+def _bags(work: Work, batch: int) -> tuple[np.ndarray, BagsRead]:
+    """(steps, s), and the bags."""
+    count, starts = work.shard.bags, work.shard.bag_starts.numpy()
+    steps = -(-count // batch)  # of an epoch
+    bags = np.concatenate([order.numpy() for order in work.orders()])  # in the order in which they are read
+    epoch, place = np.divmod(np.arange(len(bags)), count)
+    step, place = epoch * steps + place // batch, place % batch
+    first, sizes = starts[bags], starts[bags + 1] - starts[bags]
+    labels = np.full((steps * work.training.epochs, batch), -1, np.int64)
+    labels[step, place] = work.shard.labels.numpy()[first]
+    which = np.repeat(np.arange(len(bags)), sizes)  # of every sentence, its bag
+    read = np.arange(len(which))
+    sentence = first[which] + read - (np.cumsum(sizes) - sizes)[which]
+    at = step[which]
+    column = read - np.searchsorted(at, np.arange(len(labels)))[at]
+    rows = np.full((len(labels), int(column.max()) + 1), -1, np.int64)
+    bag = np.full_like(rows, -1)
+    rows[at, column], bag[at, column] = sentence, place[which]
+    return rows, BagsRead(bag, labels)
