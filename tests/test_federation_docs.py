@@ -127,6 +127,7 @@ def person(tmp_path) -> Iterator[Person]:
         somebody.leaves()
 
 
+@pytest.mark.slow
 def test_three_nodes_train_as_the_page_says(person):
     for command in commands("Ten minutes"):
         person.types(command)

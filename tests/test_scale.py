@@ -34,6 +34,7 @@ def scale(*arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+@pytest.mark.slow
 def test_the_benchmark_says_what_platforms_and_sentences_cost():
     found = scale(
         *("--size", 600, "--platforms", 100, "--fractions", 0.2, "--smallest", 600, "--times", 1),

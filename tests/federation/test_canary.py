@@ -64,7 +64,7 @@ def sequences(worker: Worker) -> list[bytes]:
 
 
 def marked(method: str, extractor: str):
-    quick = extractor == "words that are trained" or method in ("lazy-mil", DEFAULT_METHOD)
+    quick = extractor == "words that are trained" or method == DEFAULT_METHOD
     return pytest.param(method, extractor, marks=[] if quick else pytest.mark.slow)
 
 

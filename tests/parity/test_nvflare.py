@@ -11,7 +11,7 @@ from tests.algorithms.tiny import NEEDS
 from tests.deployment import Deployment
 from tests.parity.consortium import read, write_world
 
-IN_EVERY_TEST = ("evidence", "feded")
+IN_EVERY_TEST = ("evidence",)
 
 
 @pytest.fixture(scope="module")

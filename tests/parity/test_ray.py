@@ -63,6 +63,7 @@ def test_ray_gives_the_same_weights_as_one_process(method, address, tmp_path):
     assert ledgers[0] == ledgers[1]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_on_ray_is_the_uninterrupted_one(address, tmp_path):
     """Of a method whose platforms remember."""
     together = Execution(prepare(settings("scaffold", "training.rounds=3")), tmp_path / "together")
