@@ -53,8 +53,8 @@ def learnt(federation):
     return encode({"weights": load(federation.runs / "run" / "checkpoint").state["weights"]})
 
 
-def begin(federation):
-    federation.submit(str(federation.world / "experiment.toml"), "--name", "run")
+def begin(federation, *arguments):
+    federation.submit(str(federation.world / "experiment.toml"), "--name", "run", *arguments)
 
 
 def in_phase(task, rounds=3):
@@ -115,8 +115,10 @@ EITHER = [
 
 @pytest.mark.parametrize(("who", "what", "when"), [*REPEATED, *MISSING, *EITHER])
 def test_killed(who, what, when, world, uninterrupted, tmp_path):
+    case = (who, what, when)
     with Deployment(tmp_path, world) as federation:
-        begin(federation)
+        # The others go on meanwhile, and must not be done before it is back.
+        begin(federation, *(["--set", "training.rounds=40"] if case in EITHER else []))
         wanted = (lambda status: status["round"] >= 3) if when == "between rounds" else in_phase(when)
         before = federation.wait("run", wanted)
         happened = time.monotonic()
@@ -132,7 +134,6 @@ def test_killed(who, what, when, world, uninterrupted, tmp_path):
         status = finish(federation)
         same = learnt(federation) == uninterrupted
         tell(f"kill -9 of {who} ({what}) in {when}", status, seconds, same)
-        case = (who, what, when)
         if case in REPEATED:
             assert same
         if case in MISSING:
