@@ -191,6 +191,29 @@ def test_a_sentence_that_is_no_number_is_noticed_by_bag_too(denoiser):
     assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)
 
 
+@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-ra"])
+def test_whoever_diverges_alone_diverges_together(denoiser):
+    """With rectified vectors sentences are no numbers any more long before the weights are."""
+
+    def wild():
+        training = replace(TRAINING, dropout=0.0, weight_decay=0.0, epochs=4)
+        works = works_of([30, 40], denoiser=denoiser, dtype=torch.float32, activation="relu", training=training)
+        return [replace(work, lr=100.0) for work in works]
+
+    for work, together in zip(wild(), train_together(wild(), Cohort(2, CPU)), strict=True):
+        with pytest.raises(DivergedError):
+            fit_alone(work)
+        assert isinstance(together, DivergedError)
+
+
+def test_what_is_recorded_for_bags_is_not_replayed_for_sentences():
+    """Their tables lie in different places."""
+    eight = replace(TRAINING, batch=8)
+    by_bag, plain = (works_of([30, 40], denoiser="att", training=eight, chosen=chosen) for chosen in (False, True))
+    shapes = [Program(works, schedule(works, 2), Rooms(CPU), 2).shape for works in (by_bag, plain)]
+    assert shapes[0] != shapes[1]
+
+
 def test_platforms_without_sentences_and_small_memories_train_alone():
     assert not can_join(works_of([3], training=replace(TRAINING, micro_batch=2))[0])
     assert_same([9, 9], training=replace(TRAINING, micro_batch=2))

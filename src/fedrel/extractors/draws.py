@@ -46,6 +46,11 @@ def kept(vectors: Tensor, key: int, dropout: float) -> Tensor:
         array = scales.view(-1).numpy()
         fill(array, *settings(key, dropout, array.dtype))
         return scales.to(vectors.dtype)  # numpy knows no bfloat16
+    return kept_by(key, vectors, dropout)
+
+
+def kept_by(key: Tensor | int, vectors: Tensor, dropout: float) -> Tensor:
+    """The same by torch alone, so that a key may lie on a device, where asking for it would mean to wait."""
     places = torch.arange(vectors.numel(), dtype=torch.int32, device=vectors.device)
     return (stays(places + key, dropout).to(vectors.dtype) / (1 - dropout)).view(vectors.shape)
 

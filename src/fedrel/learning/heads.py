@@ -19,7 +19,7 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from fedrel.denoisers import Denoiser, first_best
-from fedrel.extractors.draws import kept, key, stays
+from fedrel.extractors.draws import kept, kept_by, key
 from fedrel.learning.fit import Work
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
@@ -92,16 +92,14 @@ class Sentences:
     shape: tuple[object, ...] = ("sentences",)
 
     def __call__(self, step: Step, weights: Named) -> Gradients:
-        n, count, hidden = step.vectors.shape
-        dtype, device = step.vectors.dtype, step.vectors.device
+        dtype = step.vectors.dtype
         real = (step.chosen >= 0).to(dtype)  # (n, S)
         share = real / real.sum(1, keepdim=True).clamp(min=1)
         scale: Tensor | float = 1.0
         if self.dropout:
-            places = (
-                torch.arange(count * hidden, dtype=torch.int32, device=device) + _line(self.tables.keys, step)[:, None]
+            scale = vmap(lambda key, vectors: kept_by(key, vectors, self.dropout))(
+                _line(self.tables.keys, step), step.vectors
             )
-            scale = (stays(places, self.dropout).to(dtype) / (1 - self.dropout)).view(n, count, hidden)
         dropped = step.vectors * scale
         logits = dropped @ weights[CLASSIFIER].transpose(1, 2)
         if CLASSIFIER_BIAS in weights:
@@ -155,11 +153,7 @@ class Bags:
             bag = torch.arange(len(labels), device=bag.device)
 
         def drop(vectors: Tensor) -> Tensor:
-            if not self.dropout:
-                return vectors
-            places = torch.arange(vectors.numel(), dtype=torch.int32, device=vectors.device) + drawn
-            scale = stays(places, self.dropout).to(vectors.dtype) / (1 - self.dropout)
-            return vectors * scale.view(vectors.shape)
+            return vectors * kept_by(drawn, vectors, self.dropout) if self.dropout else vectors
 
         return _with(self.model.denoiser, own, "denoiser.").logits(vectors, bag, labels, classifier, drop)
 

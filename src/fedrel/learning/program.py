@@ -75,7 +75,7 @@ class Program:
         self.update = self._descend if sgd else self._adam
         self.head = head_of(works, plan, rooms, room_for, self.library.labels)
         self.recordable = bool(self.head.shape)
-        learns = (sgd, self.encoder.words.trainable, self.strength, bool(self.push))
+        learns = (first.plain, sgd, self.encoder.words.trainable, self.strength, bool(self.push))
         self.shape = (self.dtype, self.training, self.encoder.activation, len(self.names), *learns, *self.head.shape)
 
     # -- before -----------------------------------------------------------------------------------------------
