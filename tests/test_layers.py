@@ -18,6 +18,7 @@ LAYERS = [
         "files",
         "parallel",
         "recent",
+        "sandbox",
         "stopwatch",
         "templates",
         "trim",

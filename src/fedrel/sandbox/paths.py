@@ -1,0 +1,50 @@
+"""What an interpreter, and libraries that compute on accelerators, must be able to open."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Shared libraries, and what the loader needs to find them
+_LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+# Names of machines, users and services; certificates; time
+_SETTINGS = (
+    *("resolv.conf", "hosts", "nsswitch.conf", "gai.conf", "host.conf", "services", "protocols", "hostname"),
+    *("passwd", "group", "ssl", "pki", "ca-certificates", "crypto-policies", "localtime", "timezone", "mime.types"),
+)
+_SHARED = ("/usr/share/zoneinfo", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates")
+# /etc/resolv.conf often leads to one of these. They are named as folders since the file in it is replaced when the
+# network changes, and a rule for a file would be for the old one.
+_NETWORKS = ("/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf")
+_MACHINE = (
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version", "/proc/uptime"),
+    *("/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm"),
+    *("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage"),
+)
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_ACCELERATORS = ("nvidia*", "kfd", "dri")
+
+
+def python_paths() -> tuple[Path, ...]:
+    """What an interpreter must read to import and run, to find other machines by name, and to check certificates.
+
+    That is the folders it imports from, the standard library, shared libraries, and files of the system. The current
+    folder is not among them. `/proc/self` stays a link, to be followed by the process that is confined: a process
+    that is forked off later cannot read its own.
+    """
+    entries = [Path(entry) for entry in sys.path if entry]
+    if entries[:1] == [Path.cwd()]:
+        del entries[0]  # `python -m` puts the current folder first; a folder that is installed comes again further on
+    installed = [Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)]
+    system = [Path(name) for name in (*_LIBRARIES, *_SHARED, *_NETWORKS, *_DEVICES, *_MACHINE)]
+    settings = [Path("/etc", name) for name in _SETTINGS]
+    real = [path.resolve() for path in settings if path.is_symlink()]
+    named = dict.fromkeys((*installed, *entries, *system, *settings, *real))
+    return tuple(path for path in named if path.is_absolute() and path.exists())
+
+
+def accelerator_paths() -> tuple[Path, ...]:
+    """What a process must write to compute on an accelerator: its devices, and the names of the process's own threads,
+    which CUDA sets by way of /proc. Empty on a machine without one."""
+    devices = sorted(path for pattern in _ACCELERATORS for path in Path("/dev").glob(pattern))
+    return (*devices, Path("/proc/self/task")) if devices else ()
