@@ -6,12 +6,16 @@ import json
 import os
 import platform
 import socket
+import sys
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedrel.sandbox import kernel, landlock, seccomp
 from fedrel.sandbox.landlock import Network
+
+if sys.platform != "win32":
+    import resource  # not when it is needed: by then the library may be out of reach
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ def confine(limits: Limits) -> Protection:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     except OSError as error:
         problems.append(f"The process can still gain rights by starting a program: {error.strerror}.")
+    try:
+        kernel.drop_capabilities()  # some let root read the memory of others past all other limits
+    except OSError as error:
+        private = False
+        problems.append(f"If the process is root's, it keeps the special rights of root: {error.strerror}.")
     files, found = landlock.restrict(limits.read, limits.write, limits.network, limits.programs)
     problems += found
     failed = seccomp.install(limits.network, limits.programs)
@@ -132,8 +141,6 @@ def _tried() -> Protection:
 
 
 def _keep_memory_private() -> tuple[bool, list[str]]:
-    import resource  # not on every system
-
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
