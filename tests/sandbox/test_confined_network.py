@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.sandbox.confined import needs_filter, needs_scopes, program, run
+from tests.sandbox.confined import landlock_version, needs_filter, needs_scopes, program, run
 
 pytestmark = needs_filter
 
@@ -102,8 +102,6 @@ print(json.dumps([attempt(socket.create_connection, ("127.0.0.1", int(sys.argv[1
 """
         own, by_given = run(code, listener, given.fileno(), pass_fds=(given.fileno(),))
     assert own == "EACCES"
-    from tests.sandbox.confined import landlock_version
-
     if landlock_version() >= 4:
         assert by_given == "EACCES"
 

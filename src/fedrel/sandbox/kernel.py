@@ -58,9 +58,10 @@ def drop_capabilities() -> None:
 
 
 def threads() -> int | None:
-    """How many threads this process has, those of C libraries included; None where /proc cannot be read."""
+    """How many threads this process has, those of C libraries included; None where /proc is missing."""
     try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
+        # Each is a folder, which counts as a link to the one above. Unlike a list, that is told in a limited process.
+        return Path("/proc/self/task").stat().st_nlink - 2
     except OSError:
         return None
 
