@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from fedrel.sandbox import Limits
 from tests.sandbox.confined import landlock_version, needs_filter, needs_scopes, program, run
 
 pytestmark = needs_filter
@@ -154,6 +155,23 @@ print(json.dumps(attempt(open, sys.argv[2])))
         _, (answer,), _, _ = socket.recv_fds(here, 1, 1)
         with open(answer) as text:  # noqa: PTH123
             assert text.read() == "FROM OUTSIDE"
+
+
+def test_with_an_accelerator_a_local_socket_leads_nowhere(tmp_path):
+    """CUDA needs one to start."""
+    code = """
+outside, inside = (str(Path(sys.argv[1], name)) for name in ("outside", "inside"))
+one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+answers = [attempt(one.connect, outside), attempt(one.bind, inside), attempt(one.listen), attempt(one.accept)]
+print(json.dumps([*answers, attempt(socket.socket), attempt(socket.socket, socket.AF_UNIX)]))
+"""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(str(tmp_path / "outside"))
+        server.listen()
+        found = run(code, tmp_path, limits="write=(Path(sys.argv[1]),), accelerator=True")
+    assert found == ["EACCES", "done", "done", "EACCES", "EACCES", "EACCES"]
+    with pytest.raises(ValueError, match="accelerator"):
+        Limits(network="client", accelerator=True)
 
 
 @needs_scopes

@@ -11,7 +11,7 @@ ALLOWED, KILLED = "allowed", "killed"
 NAMESPACES = {"mount": 0x20000, "user": 0x10000000, "net": 0x40000000}
 
 
-def answer(name, call, *arguments, network="none", programs=True, mark=None):
+def answer(name, call, *arguments, network="none", programs=True, accelerator=False, mark=None):
     """What the filter says to a call, by its name or number."""
     on = ARCHITECTURES[name]
     number = on.numbers[call] if isinstance(call, str) else call
@@ -19,7 +19,7 @@ def answer(name, call, *arguments, network="none", programs=True, mark=None):
     for place in range(6):
         value = arguments[place] if place < len(arguments) else 0
         words |= {16 + 8 * place: value & 0xFFFFFFFF, 20 + 8 * place: value >> 32}
-    steps, at, held = program(on, network, programs), 0, 0
+    steps, at, held = program(on, network, programs, accelerator), 0, 0
     while True:
         code, yes, no, operand = steps[at]
         at += 1
@@ -59,6 +59,18 @@ def test_sockets(name, network):
     # the kernel ignores the upper half of these arguments, and so must the filter
     assert says("socket", socket.AF_UNIX | 1 << 32, socket.SOCK_STREAM) == other
     assert says("ioctl", 0, 0x5412 | 1 << 32) == "EPERM"
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_an_accelerator_gets_a_local_socket_that_leads_nowhere(name):
+    def says(call, *arguments):
+        return answer(name, call, *arguments, accelerator=True)
+
+    assert says("socket", socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) == ALLOWED
+    assert says("bind") == says("listen") == ALLOWED
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        assert says("socket", socket.AF_UNIX, kind) == says("socket", socket.AF_INET, kind) == "EACCES"
+    assert says("connect") == says("accept") == says("accept4") == "EACCES"
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -17,6 +17,6 @@ of a file that its user owns; and do not tell one address on the network from an
 """
 
 from fedrel.sandbox.confine import Limits, Protection, available, confine
-from fedrel.sandbox.paths import accelerator_paths, python_paths
+from fedrel.sandbox.paths import python_paths
 
-__all__ = ["Limits", "Protection", "accelerator_paths", "available", "confine", "python_paths"]
+__all__ = ["Limits", "Protection", "available", "confine", "python_paths"]

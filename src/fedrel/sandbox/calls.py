@@ -5,6 +5,7 @@ NUMBERS: tuple[tuple[str, int, int | None], ...] = (
     ("ioctl", 16, 29),
     ("socket", 41, 198),
     ("socketpair", 53, 199),
+    ("connect", 42, 203),
     ("bind", 49, 200),
     ("listen", 50, 201),
     ("accept", 43, 202),

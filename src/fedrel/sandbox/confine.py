@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedrel.sandbox import kernel, landlock, seccomp
 from fedrel.sandbox.landlock import Network
+from fedrel.sandbox.paths import accelerator_paths
 
 if sys.platform != "win32":
     import resource  # not when it is needed: by then the library may be out of reach
@@ -30,12 +31,19 @@ class Limits:
         "server": TCP and UDP over IP, to listen and to connect;
         "any": no limits.
     programs: whether it may start programs. Threads and forks are always allowed.
+    accelerator: whether it may compute on the machine's accelerators, with "none" or "any" network. It may then use
+        their devices, and make local sockets that can neither connect nor accept a connection.
     """
 
     read: tuple[Path, ...] | None = None
     write: tuple[Path, ...] = ()
     network: Network = "none"
     programs: bool = True
+    accelerator: bool = False
+
+    def __post_init__(self) -> None:
+        if self.accelerator and self.network not in ("none", "any"):
+            raise ValueError("a process on the network gets no accelerator: that would take local sockets too")
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,10 @@ def confine(limits: Limits) -> Protection:
     except OSError as error:
         private = False
         problems.append(f"If the process is root's, it keeps the special rights of root: {error.strerror}.")
-    files, found = landlock.restrict(limits.read, limits.write, limits.network, limits.programs)
+    write = (*limits.write, *(accelerator_paths() if limits.accelerator else ()))
+    files, found = landlock.restrict(limits.read, write, limits.network, limits.programs)
     problems += found
-    failed = seccomp.install(limits.network, limits.programs)
+    failed = seccomp.install(limits.network, limits.programs, limits.accelerator)
     if failed:
         problems.append(failed)
     return Protection(

@@ -79,7 +79,7 @@ def architecture() -> Architecture | None:
     return ARCHITECTURES.get(platform.machine()) if sys.maxsize > 2**32 else None
 
 
-def program(on: Architecture, network: Network, programs: bool) -> list[Instruction]:
+def program(on: Architecture, network: Network, programs: bool, accelerator: bool = False) -> list[Instruction]:
     """The filter. It allows what it does not name."""
     call = on.numbers
     denied = _error(errno.EACCES)
@@ -106,8 +106,15 @@ def program(on: Architecture, network: Network, programs: bool) -> list[Instruct
         # Not datagrams: these can be sent to any socket in the file system, whatever the socket was paired with
         pair = [*_only(0, (socket.AF_UNIX,)), *_only(1, (_STREAM, _PACKETS), mask=_TYPE), (_RETURN, 0, 0, _ALLOW)]
         steps += _when(call["socketpair"], pair)
-    if network == "none":
+    if network == "none" and not accelerator:
         steps += _when(call["socket"], [denied])
+    if network == "none" and accelerator:
+        # CUDA does not start unless it can listen on a local socket of this kind, for forks of the process. It may,
+        # but nothing can come or go by it.
+        local = [*_only(0, (socket.AF_UNIX,)), *_only(1, (_PACKETS,), mask=_TYPE), (_RETURN, 0, 0, _ALLOW)]
+        steps += _when(call["socket"], local)
+        for name in ("connect", "accept", "accept4"):
+            steps += _when(call[name], [denied])
     if network in ("client", "server"):
         internet = [
             *_only(0, (socket.AF_INET, socket.AF_INET6)),
@@ -123,12 +130,12 @@ def program(on: Architecture, network: Network, programs: bool) -> list[Instruct
     return [*steps, (_RETURN, 0, 0, _ALLOW)]
 
 
-def install(network: Network, programs: bool) -> str | None:
+def install(network: Network, programs: bool, accelerator: bool = False) -> str | None:
     """Filters the calls of every thread from now on. A sentence if that fails. `no_new_privs` must be set."""
     on = architecture()
     if on is None:
         return f"System calls are not limited: that is written for x86_64 and aarch64, not for {platform.machine()}."
-    code = b"".join(struct.pack("=HBBI", *step) for step in program(on, network, programs))
+    code = b"".join(struct.pack("=HBBI", *step) for step in program(on, network, programs, accelerator))
     buffer = ctypes.create_string_buffer(code, len(code))
     filtering = _Program(len(code) // 8, ctypes.addressof(buffer))
     try:
