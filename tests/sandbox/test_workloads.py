@@ -164,3 +164,18 @@ def test_names_are_looked_up_without_sockets_of_the_system():
     code = "print(json.dumps(socket.getaddrinfo('localhost', 80, type=socket.SOCK_STREAM)[0][4][0]))"
     assert run(code, limits="read=python_paths(), network='client'") in {"127.0.0.1", "::1"}
     assert socket.gethostbyname("localhost") == "127.0.0.1"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_pool_of_processes_takes_the_folder_of_shared_memory(tmp_path, shared):
+    code = """
+from fedrel.parallel import in_order
+try:
+    print(json.dumps(list(in_order(lambda item: item * 2, [1, 2, 3], 2))))
+except PermissionError:
+    print(json.dumps("refused"))
+"""
+    more = ["/dev/shm"] if shared else []
+    assert run(code, tmp_path, *more, limits="write=tuple(map(Path, sys.argv[1:]))") == (
+        [2, 4, 6] if shared else "refused"
+    )

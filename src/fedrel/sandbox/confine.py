@@ -26,6 +26,7 @@ class Limits:
     read: the files, and folders with all beneath them, that it may read; None: everything. Programs may be started
         from these too.
     write: those that it may change and read. What does not exist yet is not allowed later: create folders first.
+        Locks and pools of `multiprocessing` take /dev/shm.
     network: "none": no sockets but pairs of connected ones, and those that are open already;
         "client": TCP and UDP over IP, but no port of its own;
         "server": TCP and UDP over IP, to listen and to connect;
