@@ -221,7 +221,20 @@ def test_a_damaged_checkpoint_is_refused_in_words(tmp_path):
     next(execution.rounds())
     path = tmp_path / "run" / "checkpoint" / "round.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match=r"round\.safetensors: damaged"):
+        Execution(prepare(tiny()), tmp_path / "run", resume=True)
+
+
+def test_damaged_best_weights_are_refused_before_more_rounds_are_trained(tmp_path):
+    execution = Execution(prepare(tiny()), tmp_path / "run")
+    rounds = execution.rounds()
+    while not next(rounds).best_round:
+        pass
+    path = tmp_path / "run" / "checkpoint" / "best.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"best\.safetensors: damaged"):
         Execution(prepare(tiny()), tmp_path / "run", resume=True)
 
 

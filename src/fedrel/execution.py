@@ -137,6 +137,8 @@ class Execution:
         self.saved_rounds = self.standing.rounds
         if self.standing.data != self.setup.dataset.folder.name:
             raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
+        if self.standing.best_round:  # damage is better known now than after the last round
+            checkpoint.load_weights(self.out / "checkpoint" / BEST)
         self._engine.bytes_up = self.standing.bytes_up
         self._engine.bytes_down = self.standing.bytes_down
         self._engine.remember(

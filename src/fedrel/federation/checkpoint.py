@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrel.errors import UserError
-from fedrel.federation.codec import CodecError, Record, decode, encode, metadata
+from fedrel.federation.codec import CodecError, Record, metadata, seal, unseal
 from fedrel.files import write_whole
 from fedrel.learning.named import Named
 
@@ -25,44 +25,50 @@ class Checkpoint:
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     parts = {"state": checkpoint.state} | {f"memory.{name}": memory for name, memory in checkpoint.memories.items()}
     record: Record = {f"{part}|{field}": value for part, values in parts.items() for field, value in values.items()}
-    write_whole(folder / "round.safetensors", encode(record, {"progress": json.dumps(checkpoint.progress)}))
+    write_whole(folder / "round.safetensors", seal(record, {"progress": json.dumps(checkpoint.progress)}))
 
 
 def load(folder: Path) -> Checkpoint:
-    payload = _read(folder / "round.safetensors")
+    path = folder / "round.safetensors"
+    record, said = _read(path)
+    if "progress" not in said:
+        raise UserError(f"{path}: not the checkpoint of a run, which says how far it is; {_MEND}")
     parts: dict[str, Record] = {}
-    for name, value in decode(payload).items():
+    for name, value in record.items():
         part, _, field = name.partition("|")
         parts.setdefault(part, {})[field] = value
     memories = {part.removeprefix("memory."): values for part, values in parts.items() if part != "state"}
-    return Checkpoint(parts.get("state", {}), memories, json.loads(metadata(payload)["progress"]))
+    return Checkpoint(parts.get("state", {}), memories, json.loads(said["progress"]))
 
 
 def save_record(path: Path, record: Record) -> None:
-    write_whole(path, encode(record))
+    write_whole(path, seal(record))
 
 
 def load_record(path: Path) -> Record:
-    return decode(_read(path))
+    return _read(path)[0]
 
 
 def save_weights(path: Path, weights: Named) -> None:
-    write_whole(path, encode({"weights": weights}))
+    write_whole(path, seal({"weights": weights}))
 
 
 def load_weights(path: Path) -> Named:
-    weights = decode(_read(path)).get("weights")
+    weights = _read(path)[0].get("weights")
     if not isinstance(weights, Named):
         raise UserError(f"{path}: holds no weights")
     return weights
 
 
-def _read(path: Path) -> bytearray:
+_MEND = "put a copy of the file back, or start anew without it"
+
+
+def _read(path: Path) -> tuple[Record, dict[str, str]]:
+    """The record and the metadata of a file in which not a byte has changed since it was written."""
     try:
         payload = bytearray(path.read_bytes())
-        decode(payload)
+        return unseal(payload), metadata(payload)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}; there is nothing to go on from") from None
     except CodecError as error:
-        raise UserError(f"{path}: damaged ({error})") from None
-    return payload
+        raise UserError(f"{path}: damaged ({error}); {_MEND}") from None

@@ -7,6 +7,7 @@ network are checked before anything is made of them; the tests read and write th
 safetensors library.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -37,6 +38,10 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER = 16 * 2**20
 _HALVED = "halved"  # what travels in 16 bits and was 32 before
+_SEAL = "sha256"  # the first entry of the metadata of what is kept on a disk
+_SEALED = b'{"__metadata__":{"%s":"' % _SEAL.encode()  # how such a header begins; 64 hexadecimal digits follow
+_DIGITS = slice(8 + len(_SEALED), 8 + len(_SEALED) + 64)
+_UNSEALED_METADATA = {"progress"}  # all that files had before they were sealed
 _MOST_DIMS, _MOST_BYTES = 16, 2**60  # an empty tensor takes no bytes, but its other sizes must fit a machine's numbers
 
 
@@ -66,6 +71,35 @@ def encode(
     tensors = (flat[name].detach().cpu().contiguous() for name in order)
     parts = [tensor.reshape(-1).view(torch.uint8).numpy().data for tensor in tensors]
     return bytearray().join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def seal(record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None) -> bytearray:
+    """A record for a disk: its metadata begins with the SHA-256 of all other bytes, so that `unseal` finds damage. To
+    other readers of safetensors it is one more entry of the metadata.
+    """
+    payload = encode(record, {_SEAL: "0" * 64, **(metadata or {})})
+    payload[_DIGITS] = _digest(payload)
+    return payload
+
+
+def unseal(payload: Payload) -> Record:
+    """The record, if not a byte was changed, cut or added since `seal`. A file of an older version has no digest and
+    is read as it is; but one with metadata that no older version wrote has lost its digest to damage.
+    """
+    if payload[8 : _DIGITS.start] == _SEALED:
+        if payload[_DIGITS] != _digest(payload):
+            raise CodecError("its bytes are not those that were written")
+    elif not metadata(payload).keys() <= _UNSEALED_METADATA:
+        raise CodecError("its header is not the one that was written")
+    return decode(payload)
+
+
+@timed("codec")
+def _digest(payload: Payload) -> bytes:
+    content = memoryview(payload)
+    digest = hashlib.sha256(content[: _DIGITS.start])
+    digest.update(content[_DIGITS.stop :])
+    return digest.hexdigest().encode()
 
 
 def _halved(flat: dict[str, Tensor], metadata: Mapping[str, str] | None) -> tuple[dict[str, Tensor], dict[str, str]]:
