@@ -41,13 +41,12 @@ from fedrel import config
 from fedrel.algorithms import FedAvg
 from fedrel.assembly import build_model, prepare, workers_of
 from fedrel.config import Engine, Experiment, Extractor, Training
-from fedrel.datasets import cache_folder
 from fedrel.encoding.packed import PackedShard
 from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import Site, named_in
 from fedrel.federation.run import run
 from fedrel.federation.sampling import Sampler
-from fedrel.files import folder_whole, write_whole
+from fedrel.files import cache_folder, folder_whole, write_whole
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named
 from fedrel.parallel import cores

@@ -16,6 +16,7 @@ LAYERS = [
         "errors",
         "seeds",
         "files",
+        "foreign",
         "parallel",
         "recent",
         "sandbox",

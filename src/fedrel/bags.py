@@ -224,7 +224,7 @@ def build(
         raise UserError(f'every sentence has the label "{order[0]}": there is nothing to tell apart')
     relabel = np.zeros(len(order), dtype=np.int32)
     relabel[[labels.numbers[name] for name in order]] = np.arange(len(order))
-    with folder_whole(folder, others_do=True) as new:
+    with folder_whole(folder, others_do=True, private=True) as new:
         for name, filled in columns.items():
             filled.save(new, name, relabel)
         for name, numbering in (("words", words), ("entities", entities), ("sources", sources)):
@@ -245,7 +245,7 @@ def build(
             "held": dict(held or {}),
             "held_out": {split: dict(sizes) for split, sizes in (held_out or {}).items()},
         }
-        write_whole(new / "meta.json", json.dumps(meta, indent=1))
+        write_whole(new / "meta.json", json.dumps(meta, indent=1), private=True)
     return Dataset(folder)
 
 

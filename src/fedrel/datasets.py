@@ -19,7 +19,7 @@ from fedrel.corpus import NA, SPLITS, Instance, world
 from fedrel.corpus.formats import FORMATS, LABELLED, Reading
 from fedrel.corpus.splits import files_of, find_splits, split_of, splits_in
 from fedrel.errors import UserError, suggest
-from fedrel.files import sha256
+from fedrel.files import private_cache, require_own, sha256
 from fedrel.partition import COORDINATOR, require_names
 
 SOURCES = ("world", *LABELLED)
@@ -54,7 +54,7 @@ def load_part(
     found = find_splits(path, data.source)
     found = {split: file for split, file in found.items() if split in ("train", *held_out)}
     key = _files_key(" ".join(["part", *held_out]), data, found)
-    if kept := _kept(key):
+    if kept := _kept(key, say):
         return kept
     files = {split: _File(data, file) for split, file in found.items()}
     _require_sentences(files)
@@ -72,7 +72,7 @@ def load_public(
     data = _part_of(data, relations)
     found = _splits_of(path, data.source)
     key = _files_key("public", data, found)
-    if kept := _kept(key):
+    if kept := _kept(key, say):
         return kept
     files = {split: _File(data, file) for split, file in found.items()}
     _require_sentences(files)
@@ -97,13 +97,6 @@ def _part_of(data: Data, relations: Sequence[str]) -> Data:
     return replace(data, dev=0.0, relations=tuple(relations))
 
 
-def cache_folder() -> Path:
-    """$FEDREL_CACHE, or the user's own cache folder."""
-    if chosen := os.environ.get("FEDREL_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrel"
-
-
 def world_of(data: Data) -> world.World:
     return world.World(size=data.size, seed=data.seed, noise=data.noise, evidence=data.evidence)
 
@@ -124,7 +117,7 @@ def _world(data: Data, say: Callable[[str], None]) -> Dataset:
 def _files(data: Data, say: Callable[[str], None]) -> Dataset:
     found = find_splits(Path(data.path), data.source)
     key = _files_key("", data, found)
-    if kept := _kept(key):
+    if kept := _kept(key, say):
         return kept
     files = {split: _File(data, path) for split, path in found.items()}
     _require_sentences({split: file for split, file in files.items() if split != "dev"})
@@ -167,7 +160,7 @@ def _platforms(data: Data, say: Callable[[str], None]) -> Dataset:
         raise UserError(f"data.dev takes a share of train, and of platforms nobody may; put dev into {COORDINATOR}")
     found = _found_in_platforms(Path(data.path), data.source)
     key = _files_key("platforms", data, found)
-    if kept := _kept(key):
+    if kept := _kept(key, say):
         return kept
     files = {name: _File(data, file) for name, file in found.items()}
     _require_sentences(files)
@@ -400,19 +393,22 @@ def _is_empty(stream: Stream) -> bool:
 
 
 def _cached(key: str, make: Callable[[Path], Dataset], what: str, say: Callable[[str], None]) -> Dataset:
-    if kept := _kept(key):
+    if kept := _kept(key, say):
         return kept
     say(f"{what} …")
-    return make(_folder(key))
+    return make(_folder(key, say))
 
 
-def _kept(key: str) -> Dataset | None:
-    folder = _folder(key)
-    return Dataset(folder) if (folder / "meta.json").exists() else None
+def _kept(key: str, say: Callable[[str], None]) -> Dataset | None:
+    folder = _folder(key, say)
+    if not (folder / "meta.json").exists():
+        return None
+    require_own(folder)
+    return Dataset(folder)
 
 
-def _folder(key: str) -> Path:
-    return cache_folder() / "data" / key
+def _folder(key: str, say: Callable[[str], None]) -> Path:
+    return private_cache("data", say=say) / key
 
 
 def _files_key(layout: str, data: Data, found: Mapping[str, Path]) -> str:

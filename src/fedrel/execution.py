@@ -326,7 +326,7 @@ class Execution:
             "data": setup.dataset.meta
             | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, judged))]},
         }
-        write_whole(self.out / "details.json", json.dumps(details))
+        write_whole(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
         standing.seconds += time.perf_counter() - begin
         result = {
             "method": setup.experiment.method["name"],

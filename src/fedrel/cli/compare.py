@@ -167,7 +167,8 @@ def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: 
             (cell, path) for cell, path in done if cell.seed == done[0][0].seed and cell.column == done[0][0].column
         ]
         ordered = sorted(first, key=lambda it: it[0].row != asked.reference)
-        write_whole(folder / "cases.md", case_study([(cell.row, cell.experiment, path) for cell, path in ordered]))
+        cases = case_study([(cell.row, cell.experiment, path) for cell, path in ordered])
+        write_whole(folder / "cases.md", cases, private=True)  # it quotes sentences
         return [folder / "cases.md"]
     drawn = [] if kind == "none" else _by_column(kind, done, folder)
     if kind == "rounds" and len(drawn) > 1:  # what they ended with, side by side

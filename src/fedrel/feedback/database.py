@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ _SHUT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, 
 
 def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     """A new file gets its tables, an older one what it lacks."""
+    if create:
+        _claim(path)
     with told(path):
         address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         connection = sqlite3.connect(address, uri=True, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
@@ -60,6 +63,16 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def _claim(path: Path) -> None:
+    """Makes the file, so that only this user can read it: SQLite would go by the umask. Journals follow the file."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass  # and is what its owner made it
+    except OSError as error:
+        raise UserError(f"{path}: cannot be made ({error.strerror or error})") from None
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:

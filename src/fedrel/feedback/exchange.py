@@ -25,7 +25,7 @@ _ID = re.compile(r"[0-9A-Za-z_-]{1,100}")
 def export(store: Store, path: Path) -> int:
     """Every verdict as a line, those that were taken back too; how many."""
     verdicts = store.history()
-    with stream_whole(path) as file:
+    with stream_whole(path, private=True) as file:
         for it in verdicts:
             back = it.taken_back and it.taken_back._asdict()
             file.write(json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n")

@@ -80,7 +80,7 @@ class Store:
             if not create:
                 raise UserError(f"{path}: no such file; fedrel review makes one")
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise UserError(f"{path}: its folder cannot be made ({error.strerror or error})") from None
         return cls(path, connect(path, create=create))

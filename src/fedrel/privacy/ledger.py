@@ -222,8 +222,7 @@ def _end(descriptor: int) -> tuple[bytes | None, bytes]:
 def _put_aside(path: Path, content: bytes) -> Path:
     names = (path.with_name(f"{path.name}.torn-{number}") for number in itertools.count(1))
     aside = next(name for name in names if not name.exists())
-    write_whole(aside, content)
-    aside.chmod(0o600)
+    write_whole(aside, content, private=True)
     return aside
 
 

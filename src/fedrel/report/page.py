@@ -64,7 +64,7 @@ def write_report(folder: Path) -> Path:
     pages.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
     pages.filters |= {"size": megabytes, "time": _time, "metric": _metric, "foldable": _foldable}
     path = folder / "report.html"
-    write_whole(path, pages.get_template("report.html.j2").render(_contents(folder)))
+    write_whole(path, pages.get_template("report.html.j2").render(_contents(folder)), private=True)  # quotes sentences
     return path
 
 
