@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from fedrel.config import Experiment
 from fedrel.errors import UserError
 from fedrel.execution import BEST
 from fedrel.federation import checkpoint
+from fedrel.foreign import shown
 from fedrel.showcase import look
 
 _FACTS, _SENTENCES = 5, 8
@@ -54,14 +56,19 @@ def _fact(setup: Setup, rows: Ints, taken: dict[str, Ints | None]) -> str:
     tokens, (begin, end, first, last) = dataset.sentence(train, int(rows[0])), train.spans[rows[0]]
     head, tail = " ".join(tokens[begin:end]), " ".join(tokens[first:last])  # as the first sentence has them
     lines = [
-        f"**{head}** · {dataset.relations[train.labels[rows[0]]]} · **{tail}**",
+        f"**{_cell(head)}** · {_cell(dataset.relations[train.labels[rows[0]]])} · **{_cell(tail)}**",
         "",
-        f"| platform | sentence | expresses it | {' | '.join(taken)} |",
+        f"| platform | sentence | expresses it | {' | '.join(map(_cell, taken))} |",
         f"|---|---|---|{'---|' * len(taken)}",
     ]
     for row in map(int, rows):
-        text = " ".join(dataset.sentence(train, row)).replace("|", "\\|")
+        text = _cell(" ".join(dataset.sentence(train, row)))
         truth = {-1: "unknown", 0: "no", 1: "yes"}[int(train.expressed[row])]
         marks = ("✓" if picked is None or row in picked else "✗" for picked in taken.values())
-        lines.append(f"| {holder[row]} | {text} | {truth} | {' | '.join(marks)} |")
+        lines.append(f"| {_cell(holder[row])} | {text} | {truth} | {' | '.join(marks)} |")
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Text as it is, in one cell of a table: Markdown would take a tag in it for HTML."""
+    return html.escape(shown(text), quote=False).replace("|", "\\|")

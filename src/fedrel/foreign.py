@@ -12,6 +12,7 @@ import unicodedata
 
 LONGEST = 2_000  # characters of one text that a person is shown
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions and joiners, half characters, separators
+_MARKS = "\u061c\u200e\u200f"  # of direction: they turn nothing around but what stands beside them
 _JOINERS = "\u200c\u200d"  # which Persian, the scripts of India and emoji are written with
 _SIGNS = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
 _ODD = re.compile(r"[^\x20-\x7e]")  # what may have to be spelt out
@@ -30,7 +31,7 @@ def shown(text: str, most: int = LONGEST) -> str:
 
 def shown_lines(text: str) -> str:
     """Like `shown`, of text that may have several lines; nothing is cut."""
-    return "\n".join(_ODD.sub(_spelt, line) for line in text.split("\n"))
+    return text if text.isprintable() else "\n".join(_ODD.sub(_spelt, line) for line in text.split("\n"))
 
 
 def json_escaped(text: str) -> str:
@@ -57,5 +58,9 @@ def _in_json(match: re.Match[str]) -> str:
 def _is_visible(character: str, before: str) -> bool:
     if unicodedata.category(character) not in _HIDDEN or character in _SIGNS:
         return True
-    # Between letters of a script that needs them joiners change how these look; elsewhere they only hide.
-    return character in _JOINERS and not before.isascii() and unicodedata.category(before)[0] in "LMS"
+    # After letters of a script that needs them joiners and marks change how text looks; elsewhere they only hide.
+    if not before or before.isascii():
+        return False
+    if character in _MARKS:
+        return unicodedata.bidirectional(before) in ("R", "AL")
+    return character in _JOINERS and unicodedata.category(before)[0] in "LMS"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -129,11 +128,11 @@ def comparison_table(report: Mapping[str, Any]) -> Group:
         table.add_column("method")
         shown = columns[begin : begin + _ABREAST]
         for column in shown:
-            table.add_column(escape(column), justify="right")
+            table.add_column(Text(column), justify="right")
         for row in rows:
             texts = [_cell_text(entries[row, column], report) for column in shown]
             if any(texts):
-                table.add_row(escape(row), *(text or "–" for text in texts))
+                table.add_row(Text(row), *(text or Text("–") for text in texts))
         tables.append(table)
     return Group(Text(_title(report), "italic"), *tables, *(Text(note, "dim") for note in _notes(report)))
 
@@ -171,19 +170,19 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    lines = []
+def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> Text:
+    lines: list[Text] = []
     by_metric = entry.get("metrics") or {report["metric"]: entry}
     for name, found in by_metric.items():
-        parts = []
+        parts: list[Text] = []
         if ours := _ours(name, found, report):
             best = name == report["metric"] and _value(entry, report) == _best(entry["column"], report)
-            parts.append(f"[bold]{ours}[/]" if best else ours)
+            parts.append(Text(ours, "bold" if best else ""))
         if paper := entry.get("paper", {}).get(name):
             std = f" ± {_published(name, paper['std'])}" if paper["std"] is not None else ""
-            parts.append(f"[cyan]paper {_published(name, paper['value'])}{std}[/]")
+            parts.append(Text(f"paper {_published(name, paper['value'])}{std}", "cyan"))
         if len(by_metric) > 1 and parts:
-            lines.append(f"{escape(name)} {' · '.join(parts)}")
+            lines.append(Text.assemble(f"{name} ", Text(" · ").join(parts)))
         else:
             lines += parts
     if ahead := entry["reference_ahead"]:
@@ -192,10 +191,11 @@ def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> str:
         give = f" ± {_number(report['metric'], error, report)}" if error is not None else ""
         chance = ahead.get("p")
         said = "" if chance is None else " p < .001" if chance < 0.001 else f" p = {chance:.3f}".replace("0.", ".")
-        lines.append(f"[dim]Δ {shown}{give}{'*' if ahead['clear'] else ''}{said}[/]")
+        lines.append(Text(f"Δ {shown}{give}{'*' if ahead['clear'] else ''}{said}", "dim"))
     if entry.get("selection"):
-        lines.append(f"[dim]selection {entry['selection']['mean']:.2f} of {entry['selection']['base_rate']:.2f}[/]")
-    return "\n".join(lines)
+        said = f"selection {entry['selection']['mean']:.2f} of {entry['selection']['base_rate']:.2f}"
+        lines.append(Text(said, "dim"))
+    return Text("\n").join(lines)
 
 
 def _ours(metric: str, found: Mapping[str, Any], report: Mapping[str, Any]) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedrel import config, datasets
 from fedrel.cli.console import out, print_json, say, tell
@@ -17,6 +17,7 @@ from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.world import World
 from fedrel.errors import UserError
 from fedrel.files import folder_whole
+from fedrel.foreign import shown
 from fedrel.inspection import BAG_SIZES, Report, inspect
 
 _NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
@@ -107,7 +108,7 @@ def _table(report: Report) -> Table:
     table = Table()
     table.add_column("", overflow="fold")
     for name in report.parts:
-        table.add_column(name, justify="right")
+        table.add_column(Text(name), justify="right")
     for row in dict.fromkeys(name for part in parts for name in part.counts):
         table.add_row(row.replace("_", " "), *(_cell(part.counts.get(row)) for part in parts), style="bold")
     labels = sorted({label for part in parts for label in part.labels}, key=lambda label: (label != NA, label))
@@ -119,7 +120,7 @@ def _table(report: Report) -> Table:
             table.add_section()
             table.add_row(title, style="dim")
             for row in rows:
-                table.add_row(escape(row), *(_cell(value.get(row, 0)) for value in values))
+                table.add_row(Text(shown(row, 200)), *(_cell(value.get(row, 0)) for value in values))
     return table
 
 
@@ -130,7 +131,7 @@ def _table_of_folds(report: Report) -> Table:
     for name in columns:
         table.add_column(name.replace("_", " "), justify="right")
     for name, part in report.parts.items():
-        table.add_row(escape(name), *(_cell(part.counts.get(column)) for column in columns))
+        table.add_row(Text(shown(name, 200)), *(_cell(part.counts.get(column)) for column in columns))
     return table
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedrel import datasets
 from fedrel.cli.console import out, print_json, say, tell
@@ -26,6 +26,7 @@ from fedrel.feedback.estimates import (
     read_verdicts,
     write_users,
 )
+from fedrel.foreign import shown
 
 _SHOWN = 20  # users in the table
 
@@ -99,7 +100,7 @@ def estimates_table(found: Estimates) -> Table:
         table.add_column(name, justify="right")
     table.add_row(f"all {len(found.users)}", *_cells(found.pooled)[:4], "", "", style="bold", end_section=True)
     for it in found.users[:_SHOWN]:
-        table.add_row(escape(it.user), *_cells(it))
+        table.add_row(Text(shown(it.user, 100)), *_cells(it))
     hidden = len(found.users) - _SHOWN
     notes = [f"{hidden:,} users with fewer judgments are not shown (--json has them)"] if hidden > 0 else []
     means = [_mean(found, name) for name in ("gamma", "delta")]

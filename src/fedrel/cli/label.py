@@ -10,8 +10,8 @@ from shlex import quote
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedrel.alignment import kb as knowledge
 from fedrel.alignment.kb import KB
@@ -23,6 +23,7 @@ from fedrel.corpus import NA, SHOWN
 from fedrel.documents import Documents
 from fedrel.errors import UserError
 from fedrel.files import folder_whole
+from fedrel.foreign import shown
 from fedrel.parallel import cores, in_order
 
 _COUNTS = (
@@ -132,13 +133,13 @@ def _summary(total: Batch, lines: dict[str, int], documents: Documents, base: KB
 
 
 def _show(summary: dict[str, Any], folder: Path) -> None:
-    table = Table(title=escape(str(folder)), title_justify="left")
+    table = Table(title=Text(str(folder), "table.title"), title_justify="left")
     for column in ("relation", "sentences", "facts"):
         table.add_column(column, justify="left" if column == "relation" else "right", overflow="fold")
     for relation, counts in sorted(summary["relations"].items(), key=lambda item: -item[1]["sentences"]):
         if counts["sentences"]:
             facts = "" if relation == NA else f"{counts['facts']:,}"
-            table.add_row(escape(relation), f"{counts['sentences']:,}", facts)
+            table.add_row(Text(shown(relation, 200)), f"{counts['sentences']:,}", facts)
     out.print(table)
     missing = [relation for relation, counts in summary["relations"].items() if not counts["sentences"]]
     if missing:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError, suggest
+from fedrel.foreign import shown
 from fedrel.privacy import ledger
 from fedrel.privacy.ledger import Entry, Line
 from fedrel.privacy.meaning import meaning
@@ -262,7 +263,7 @@ def _texts(*cells: str) -> list[Text]:
 
 def _plain(text: str) -> str:
     """Names of runs and tasks come from outside: none may move the cursor, nor write over what was shown."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown(text, 500)
 
 
 def _shape(row: Row) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from fedrel.algorithms import METHODS, FedAvg, Method
 from fedrel.cli.console import out, print_json
@@ -25,7 +26,7 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")
         table.add_column(column)
     for name, method in METHODS.items():
         settings = ", ".join(f"{key} = {value!r}" for key, value in _settings(method).items())
-        table.add_row(f"[bold]{name}[/]", method.summary, method.paper, settings or "–", _cohort(method))
+        table.add_row(Text(name, "bold"), method.summary, method.paper, settings or "–", _cohort(method))
     out.print(table)
     out.print(
         "As one: with engine.cohort, as on a GPU, all platforms of a round train as one program; of some methods only "

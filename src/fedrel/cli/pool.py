@@ -56,7 +56,7 @@ def run_missing(jobs: list[Job], ending: Ending, written: str, side_by_side: int
             for count, (job, line) in enumerate(_as_they_finish(futures), 1):
                 left = (time.monotonic() - begin) / count * (len(missing) - count)
                 bar.update(task, completed=count, left=f"about {duration(left)} left")
-                err.print(f"{count}/{len(missing)}  {job.label}: {line}", soft_wrap=True, markup=False)
+                err.print(f"{count}/{len(missing)}  {job.label}: {line}", soft_wrap=True)
         except BaseException as error:
             for process in pool._processes.values():
                 process.terminate()  # a half-finished run goes on from its checkpoint next time

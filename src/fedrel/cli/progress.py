@@ -37,12 +37,12 @@ class RunProgress:
         self.last_line = 0.0
         self.bar = _TwoLines(
             SpinnerColumn(),
-            TextColumn("[bold]{task.fields[name]}"),
+            TextColumn("{task.fields[name]}", style="bold", markup=False),
             TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(bar_width=10),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
-            TextColumn("[dim]{task.fields[doing]}"),
+            TextColumn("{task.fields[doing]}", style="dim", markup=False),
             console=err,
             transient=True,
             disable=not err.is_terminal,

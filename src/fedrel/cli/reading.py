@@ -23,12 +23,12 @@ def reading_progress(what: str, size: int) -> Iterator[Tick]:
     """A bar on a terminal, a line every few seconds elsewhere; to be told how much is done so far."""
     bar = Progress(
         SpinnerColumn(),
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(bar_width=20),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[news]}"),
+        TextColumn("{task.fields[news]}", style="dim", markup=False),
         console=err,
         transient=True,
         disable=not err.is_terminal,
@@ -45,7 +45,7 @@ def reading_progress(what: str, size: int) -> Iterator[Tick]:
         if not err.is_terminal and now - said >= _PLAIN_EVERY:
             said = now
             left = spent / max(characters, 1) * max(size - characters, 0)
-            err.print(f"{what}  {news}  about {duration(left)} left", soft_wrap=True, markup=False)
+            err.print(f"{what}  {news}  about {duration(left)} left", soft_wrap=True)
 
     with bar:
         yield tick

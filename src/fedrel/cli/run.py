@@ -117,7 +117,7 @@ def _on_gpu(setup: Setup) -> str:
 def _offer_resume(execution: Execution | None, folder: Path) -> None:
     if execution is not None:
         done = execution.saved_rounds
-        err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True, markup=False)
+        err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True)
 
 
 def _new_folder(experiment: Path | None, method: str) -> Path:

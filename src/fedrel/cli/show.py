@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
+from fedrel.foreign import shown
 from fedrel.units import megabytes
 
 
@@ -130,12 +132,12 @@ def _reach_text(found: dict[str, Any], rounds: int) -> str:
 
 def result_table(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
     table.add_column("")
     for metric in result["test"]:
-        table.add_column(metric, justify="right")
+        table.add_column(Text(metric), justify="right")
     table.add_row("dev", *(f"{result['dev'][metric]:.3f}" for metric in result["test"]), style="dim")
-    table.add_row("test", *(f"[bold]{value:.3f}[/]" for value in result["test"].values()))
+    table.add_row("test", *(Text(f"{value:.3f}", "bold") for value in result["test"].values()))
     selection = result["selection"]
     notes = [
         f"{megabytes(result['bytes']['up'])} up, {megabytes(result['bytes']['down'])} down",
@@ -153,6 +155,6 @@ def result_table(result: dict[str, Any]) -> Table:
     for split, said in result.get("held_out", {}).items():
         left_out = f", without {', '.join(said['without'])}" if said["without"] else ""
         notes.append(f"{split} was scored by the platforms, each by what it holds out{left_out}")
-    table.caption = "\n".join(notes)
+    table.caption = Text("\n".join(shown(note) for note in notes), "table.caption")
     table.caption_justify = "left"
     return table

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedrel import config, tuning
 from fedrel.cli.console import out, print_json, tell
@@ -70,13 +70,13 @@ def _table(report: dict[str, Any]) -> Table:
         title=f"{scale}{len(trials)} trials by dev {report['metric']}; test stays closed", title_justify="left"
     )
     for key in trials[0]["settings"]:
-        table.add_column(escape(key), justify="right")
+        table.add_column(Text(key), justify="right")
     table.add_column(f"dev {report['metric']}", justify="right")
     table.add_column("best round", justify="right")
     for trial in trials[:_SHOWN]:
         score = "diverged" if trial["score"] is None else f"{trial['score']:.3f}"
         rounds = "–" if trial["score"] is None else f"{trial['best_round']} of {trial['rounds']}"
-        table.add_row(*(escape(str(value)) for value in trial["settings"].values()), score, rounds)
+        table.add_row(*(Text(str(value)) for value in trial["settings"].values()), score, rounds)
     if len(trials) > _SHOWN:
         table.caption = f"and {len(trials) - _SHOWN} more in tune.json"
     return table

@@ -211,8 +211,8 @@ def pr_figure(curves: dict[str, list[tuple[list[float], list[float]]]], path: Pa
                 axes.fill_between(grid, low, high, color=colour, alpha=0.14, linewidth=0)
             drawn.append((float(np.nansum(mean)), line, method))
         drawn.sort(key=lambda entry: -entry[0])  # the legend reads from the largest area to the smallest
-        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision", title=title)
-        handles, names = [line for _, line, _ in drawn], [method for _, _, method in drawn]
+        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision", title=clean(title))
+        handles, names = [line for _, line, _ in drawn], [clean(method) for _, _, method in drawn]
         figure.legend(handles, names, loc="outside right upper", handlelength=3.2)
         for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
             content = io.BytesIO()
@@ -249,15 +249,15 @@ def _counted(axes: Axes, values: Sequence[int], colour: str) -> None:
     _whole_numbers(axes, max(low - 0.6 * step - aside, -0.6 * step), edges[-1] - 1 + 0.6 + aside, ticks=4)
 
 
-def _clean(name: str) -> str:
+def clean(name: str) -> str:
     """Names come from data: no control characters, which XML cannot hold."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
 
 
 def _short(name: str) -> str:
     """No more than fits."""
-    clean = _clean(name)
-    return clean if len(clean) <= 16 else f"{clean[:15]}…"
+    whole = clean(name)
+    return whole if len(whole) <= 16 else f"{whole[:15]}…"
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def _heat_map(
         box = {"x": x + 0.3, "y": y + 0.3, "width": width - 0.6, "height": height - 0.6}
         drawn = ET.SubElement(groups[cell.colour], "rect", {key: f"{value:.1f}" for key, value in box.items()})
         drawn.set("fill-opacity", f"{shade:.2f}")
-        ET.SubElement(drawn, "title").text = f"{_clean(rows[cell.row])}, {_clean(columns[cell.column])}: {cell.count:,}"
+        ET.SubElement(drawn, "title").text = f"{clean(rows[cell.row])}, {clean(columns[cell.column])}: {cell.count:,}"
         if numbered:
             size = min(_TEXT, (width - 3) / len(str(cell.count)) / 0.64)
             group = counts[next(colour for strength, colour in _ON_CELL if round(shade, 6) <= strength)]
@@ -371,8 +371,8 @@ def _write(
     if turned:
         element.set("transform", f"translate({x:.1f} {y:.1f}) rotate(-90)")
         x = y = 0.0
-    if title and [_clean(title)] != list(lines):  # what was folded or cut can still be read in full
-        ET.SubElement(element, "title").text = _clean(title)
+    if title and [clean(title)] != list(lines):  # what was folded or cut can still be read in full
+        ET.SubElement(element, "title").text = clean(title)
     for number, line in enumerate(lines):
         baseline = y + 0.35 * size + (number - (len(lines) - 1) / 2) * _LINE * size
         ET.SubElement(element, "tspan", {"x": f"{x:.1f}", "y": f"{baseline:.1f}"}).text = line
@@ -382,14 +382,14 @@ def _folded(name: str, letters: int, lines: int) -> list[str]:
     """A name in one line or two, broken after the mark that leaves them most alike, and without its middle where
     it still does not fit: the ends of relation names tell more.
     """
-    clean = _clean(name)
-    if len(clean) > letters and lines == 2:
+    whole = clean(name)
+    if len(whole) > letters and lines == 2:
         breaks = [
-            match.end() for match in re.finditer(r"[\W_]+|(?<=[a-z])(?=[A-Z])", clean) if 0 < match.end() < len(clean)
+            match.end() for match in re.finditer(r"[\W_]+|(?<=[a-z])(?=[A-Z])", whole) if 0 < match.end() < len(whole)
         ]
-        at = min(breaks, key=lambda end: abs(2 * end - len(clean)), default=min(letters, len(clean) // 2))
-        return [_cut(clean[:at].strip(), letters), _cut(clean[at:].strip(), letters)]
-    return [_cut(clean, letters)]
+        at = min(breaks, key=lambda end: abs(2 * end - len(whole)), default=min(letters, len(whole) // 2))
+        return [_cut(whole[:at].strip(), letters), _cut(whole[at:].strip(), letters)]
+    return [_cut(whole, letters)]
 
 
 def _cut(line: str, letters: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fedrel.feedback.estimates import Estimate, Estimates
 from fedrel.files import write_whole
-from fedrel.report.charts import _COLOURS, _ON_WHITE, _drawing
+from fedrel.report.charts import _COLOURS, _ON_WHITE, _drawing, clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def _spread(axes: Axes, found: Estimates, colour: str, name: str) -> None:
         axes.plot(found.pooled.gamma.value, found.pooled.delta.value, "P", color="black", markersize=9, label="all")
         axes.legend(loc="lower left")
     axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xlabel="γ̂: says right if correct")
-    axes.set(ylabel="δ̂: says wrong if incorrect", title=f"{name}: {len(places)} users" if name else "")
+    axes.set(ylabel="δ̂: says wrong if incorrect", title=f"{clean(name)}: {len(places)} users" if name else "")
     axes.grid(axis="x")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrel.files import write_whole
-from fedrel.report.charts import _COLOURS, _ON_WHITE, _STYLES, _drawing
+from fedrel.report.charts import _COLOURS, _ON_WHITE, _STYLES, _drawing, clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def rounds_figure(lines: Lines, path: Path, *, title: str, metric: str, selectio
         panels: Any = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         looks = dict(zip(lines, zip(cycle(_COLOURS), cycle(_STYLES), strict=False), strict=False))
         _over_rounds(panels[0], lines, looks)
-        panels[0].set(ylabel=metric, title=title)
+        panels[0].set(ylabel=metric, title=clean(title))
         if selects:
             _over_rounds(panels[1], selects, looks)
             panels[1].axhline(base_rate, color="0.45", linewidth=1, linestyle=(0, (2, 2)), zorder=0)
@@ -64,7 +64,7 @@ def _over_rounds(axes: Axes, lines: Lines, looks: Mapping[str, tuple[Any, Any]])
         x = np.arange(1, padded.shape[1] + 1)[known := (~np.isnan(padded)).sum(axis=0) * 2 >= len(seeds)]
         mean, spread = np.nanmean(padded[:, known], axis=0), np.nanstd(padded[:, known], axis=0)
         colour, style = looks[method]
-        axes.plot(x, mean, color=colour, linestyle=style, linewidth=1.7, label=method)
+        axes.plot(x, mean, color=colour, linestyle=style, linewidth=1.7, label=clean(method))
         if len(seeds) > 1:
             axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.14, linewidth=0)
 
@@ -93,11 +93,13 @@ def bars_figure(report: Mapping[str, Any], path: Path) -> None:
             if published and not report["quick"]:
                 axes.plot(x, published["value"], "D", markersize=4, color="white", markeredgecolor="black")
         for row, name in enumerate(rows):
-            axes.bar(math.nan, math.nan, color=_COLOURS[row % len(_COLOURS)], label=name)
+            axes.bar(math.nan, math.nan, color=_COLOURS[row % len(_COLOURS)], label=clean(name))
         if any(entry["paper"] for entry in report["summary"]) and not report["quick"]:
             axes.plot([], [], "D", markersize=4, color="white", markeredgecolor="black", label="paper")
         turned = sum(map(len, columns)) > _NAME_TURNED
-        axes.set_xticks(range(len(columns)), columns, rotation=30 if turned else 0, ha="right" if turned else "center")
+        axes.set_xticks(
+            range(len(columns)), map(clean, columns), rotation=30 if turned else 0, ha="right" if turned else "center"
+        )
         axes.set(ylabel=report["metric"] + (f" × {scale:g}" if scale != 1 else ""))
         figure.legend(loc="outside right upper")
         _save(figure, path)
@@ -126,8 +128,8 @@ def similarity_figure(
         ):
             _heat(axes, values, is_count=is_count)
             axes.set_title(title, fontsize=10)
-            axes.set_xticks(range(len(relations)), relations, rotation=45, ha="right", fontsize=8)
-            axes.set_yticks(range(len(counts)), list(counts), fontsize=8)
+            axes.set_xticks(range(len(relations)), map(clean, relations), rotation=45, ha="right", fontsize=8)
+            axes.set_yticks(range(len(counts)), map(clean, counts), fontsize=8)
         _save(figure, path)
 
 

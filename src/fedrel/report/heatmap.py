@@ -218,7 +218,9 @@ def _draw(shown: HeatMap, title: str) -> Figure:
     numbers = shown.counts.size <= _PICTURE_NUMBERS
     cell = 0.36 if numbers else 0.2  # inches
     labels = [_cut(_printable(label), _LONGEST_NAME) for label in shown.labels]
-    rows = [f"{_cut(name, _LONGEST_NAME)}  {size:,}" for name, size in zip(shown.rows, shown.sizes, strict=True)]
+    rows = [
+        f"{_cut(_printable(name), _LONGEST_NAME)}  {size:,}" for name, size in zip(shown.rows, shown.sizes, strict=True)
+    ]
     size = (cell * len(labels) + 0.08 * max(map(len, rows)) + 1.6, 0.8 * cell * len(rows) + 2.8)
     figure = Figure(figsize=(max(size[0], 5), max(size[1], 3.6)), layout="constrained")
     axes = figure.add_subplot()

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.files import write_whole
+from fedrel.foreign import shown
 from fedrel.report import charts
 from fedrel.templates import environment
 from fedrel.units import megabytes
@@ -190,7 +191,7 @@ def _foldable(name: str) -> str:
     """A name that a narrow column may break after its marks, not in the middle of a word."""
     from markupsafe import Markup, escape
 
-    return Markup("<wbr>").join(escape(part) for part in re.findall(r"[\W_]*[^\W_]*[\W_]*", name))
+    return Markup("<wbr>").join(escape(part) for part in re.findall(r"[\W_]*[^\W_]*[\W_]*", shown(name)))
 
 
 def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str) -> dict[str, Any]:
