@@ -1,5 +1,6 @@
 """Policies: what a platform refuses, and in which words; mistakes in the file are told with their line."""
 
+import math
 import re
 from pathlib import Path
 
@@ -203,6 +204,20 @@ def test_sizes(tmp_path, text, size):
         assert reply(strict, "loss", size=10, **room) is None, "the header counts, and the limit may be reached"
         assert reply(strict, "loss", size=11, **room) == refusal
         assert reply(strict, **{sent: size - 99}) == refusal
+
+
+@pytest.mark.parametrize("sentences", [0, 1, 99.0, 99.999, -1.0, math.nan, -math.inf])
+def test_what_was_trained_on_too_few_sentences_stays_and_no_number_is_told(tmp_path, sentences):
+    strict = policy(tmp_path, "[settings]\nmin_sentences = 100")
+    refusal = strict.objection_to_training(sentences)
+    assert refusal == "its policy wants more sentences behind what it sends (policy.toml, settings.min_sentences)"
+    assert not re.search(r"\d", refusal)
+    assert Policy().objection_to_training(sentences) is None, "without a rule all may leave"
+
+
+@pytest.mark.parametrize("sentences", [100, 100.0, 1e9, math.inf])
+def test_what_was_trained_on_enough_sentences_may_leave(tmp_path, sentences):
+    assert policy(tmp_path, "[settings]\nmin_sentences = 100").objection_to_training(sentences) is None
 
 
 def test_a_refusal_names_the_file_and_not_its_folder(tmp_path):

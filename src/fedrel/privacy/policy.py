@@ -39,7 +39,7 @@ TEMPLATE = """\
 # [settings]
 # embeddings = "frozen"          # refuse runs that train word embeddings
 # blinded = true                 # refuse runs in which facts have no blinded keys
-# min_sentences = 100            # refuse to take part with fewer sentences
+# min_sentences = 100            # refuse to take part with fewer sentences, and to send what was trained on fewer
 """
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -118,6 +118,15 @@ class Policy(_Rules):
         least = self.settings.min_sentences
         if sentences < least:
             return self._says(f"wants at least {least:,} sentences to take part with", "settings.min_sentences")
+        return None
+
+    def objection_to_training(self, sentences: float) -> str | None:
+        """Why what was trained on so few sentences stays: a method may choose a handful of many, and weights would tell
+        of these. Neither their number nor the least is in the sentence, since several refusals would narrow it down.
+        """
+        least = self.settings.min_sentences
+        if least and not sentences >= least:  # what is no number is not enough
+            return self._says("wants more sentences behind what it sends", "settings.min_sentences")
         return None
 
     def objection_to_reply(
