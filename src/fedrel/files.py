@@ -21,7 +21,7 @@ from fedrel.foreign import shown
 
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_RUN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def write_whole(path: Path, content: bytes | bytearray | str, *, private: bool = False) -> None:
@@ -173,11 +173,11 @@ def require_own(path: Path, *, group: bool = False) -> int:
 
 
 def run_name(text: str) -> str:
-    """The name of a run, or a refusal if it could mean another place than a folder of its own."""
+    """The name of a run, or a refusal if it could mean another place than a folder of its own, or an option."""
     if not _RUN_NAME.fullmatch(text):
         raise UserError(
-            f'"{shown(text, 100)}" cannot be the name of a run; use up to 80 letters, digits, ".", "_" and "-", no dot '
-            "first"
+            f'"{shown(text, 100)}" cannot be the name of a run; use up to 80 letters, digits, ".", "_" and "-", a '
+            "letter or digit first"
         )
     return text
 
