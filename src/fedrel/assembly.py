@@ -371,6 +371,7 @@ class Sites(Mapping[str, Site]):
             experiment.seed,
             everyone=tuple(everyone or self.rows),
             first_relation=int(dataset.has_na),
+            robust=experiment.robust,
         )
 
     def __getitem__(self, name: str) -> Site:

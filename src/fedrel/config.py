@@ -150,6 +150,18 @@ class Feedback:
 
 
 @dataclass(frozen=True)
+class Robust:
+    """What the server does about platforms that lie, or whose training goes wrong; see docs/robust.md."""
+
+    screening: Literal["leave-out", "report", "off"] = "leave-out"  # of updates that are out of line
+    far: float = number(7.0, above=1, high=1e6)  # times the median length that an update may have, time and again
+    heaviest: float = number(10.0, low=1, high=1e9)  # times the median of what platforms hold that one may count as
+    aggregation: Literal["mean", "clipped", "median", "trimmed", "krum"] = "mean"
+    clip: float = number(1.0, above=0, high=1e6)  # of clipped: times the median length that is left of a longer update
+    liars: float = number(0.2, low=0, high=0.49)  # of trimmed, the share cut off at either end; of krum, expected
+
+
+@dataclass(frozen=True)
 class Experiment:
     seed: int = 1
     data: Data = field(default_factory=Data)
@@ -158,6 +170,7 @@ class Experiment:
     method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
     training: Training = field(default_factory=Training)
     feedback: Feedback = field(default_factory=Feedback)
+    robust: Robust = field(default_factory=Robust)
     engine: Engine = field(default_factory=Engine)
 
 

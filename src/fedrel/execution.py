@@ -10,7 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from fedrel.federation.engines.ray import OnRay
 from fedrel.federation.engines.simulator import Simulator
 from fedrel.federation.protocol import Ask, Replies, broadcast, named_in, number_in
 from fedrel.federation.run import Round, run
+from fedrel.federation.screening import Past, Screen, Suspicion, summary
 from fedrel.files import folder_whole, write_whole
 from fedrel.judging import Guesses, Judgement, judge
 from fedrel.learning.named import Named
@@ -66,6 +67,7 @@ class _Standing:
     trained: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     participation: dict[str, int] = field(default_factory=dict)
+    screened: Past = field(default_factory=dict)  # what updates were like before, to compare others with
 
     def add(self, phase: str, seconds: float) -> None:
         self.phases[phase] = self.phases.get(phase, 0.0) + seconds
@@ -83,7 +85,9 @@ class Execution:
         tick: Callable[[str], None] = lambda what: None,
         say: Callable[[str], None] = lambda line: None,
         engine: Engine | None = None,
+        on_suspicion: Callable[[Suspicion], None] = lambda suspicion: None,
     ) -> None:
+        """`on_suspicion` is told of every reply that was out of line, as soon as it is there."""
         self.setup = setup
         self.out = out
         self.tick = tick
@@ -98,6 +102,12 @@ class Execution:
         self._asked: set[str] = set()
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
+        self._suspicions: list[Suspicion] = []
+        self._suspected: set[tuple[str, str]] = set()  # who, and of what, as far as somebody was told
+        self._say, self._on_suspicion = say, on_suspicion
+        self._screen = Screen(
+            setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
+        )
         self._engine: Engine = engine or (
             OnRay(setup)
             if ray
@@ -134,6 +144,7 @@ class Execution:
         saved = checkpoint.load(self.out / "checkpoint")
         self.state = {name: self._at_home(value) for name, value in saved.state.items()}
         self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
+        self._screen.past = self.standing.screened
         self.saved_rounds = self.standing.rounds
         if self.standing.data != self.setup.dataset.folder.name:
             raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
@@ -168,7 +179,13 @@ class Execution:
         setup, standing, training = self.setup, self.standing, self.setup.experiment.training
         if self._stopped():
             return
-        self._pending, self._losses, self._asked = [], [], set()  # of a round that came to nothing
+        self._pending, self._losses, self._asked, self._suspicions = (
+            [],
+            [],
+            set(),
+            [],
+        )  # of a round that came to nothing
+        self._screen.forget()
         todo = range(standing.rounds, training.rounds)
         try:
             for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
@@ -223,12 +240,15 @@ class Execution:
             line["dev_without"] = judged.without
         if "trace" in self.state:  # what a method shows of itself
             line["trace"] = {name: value.tolist() for name, value in named_in(self.state, "trace").items()}
+        if self._suspicions:
+            line["suspicions"] = [asdict(suspicion) for suspicion in self._suspicions]
         standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
         standing.trained += trained
         standing.seconds += time.perf_counter() - begin + done.seconds
         _append(self.out / "ledger.jsonl", self._pending)
         _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
-        self._pending, self._losses, self._asked = [], [], set()
+        self._pending, self._losses, self._asked, self._suspicions = [], [], set(), []
+        self._screen.settle()
         saving = time.perf_counter()
         if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
             self._save(self.out)
@@ -274,6 +294,8 @@ class Execution:
         self._asked |= ask.to.keys()
         replies = self._engine(ask)
         self.standing.add(ask.task, time.perf_counter() - begin)
+        with phase("aggregate"):
+            replies = self._screen(ask, replies)
         for reply in replies.values():
             if "loss" in reply:
                 self._losses.append((number_in(reply, "loss"), number_in(reply, "sentences")))
@@ -290,6 +312,13 @@ class Execution:
                 "bytes": entry.bytes,
             }
             self._pending.append(json.dumps(line) + "\n")
+
+    def _note_suspicion(self, suspicion: Suspicion) -> None:
+        self._suspicions.append(suspicion)
+        self._on_suspicion(suspicion)
+        if (suspicion.platform, suspicion.what) not in self._suspected:  # a line each, not one a round
+            self._suspected.add((suspicion.platform, suspicion.what))
+            self._say(str(suspicion))
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -309,6 +338,7 @@ class Execution:
         _append(self.out / "ledger.jsonl", self._pending)
         lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
         best_line = lines[standing.best_round - 1]
+        suspects = summary(it for line in lines for it in line.get("suspicions", []))
         looking = time.perf_counter()
         self.tick("looking at the training sentences")
         seen = look(setup, best) if setup.sites.here else None
@@ -324,7 +354,7 @@ class Execution:
             "held": dict(setup.sites.sizes),
             "examples": [] if seen is None else examples(setup, seen),
             "data": setup.dataset.meta
-            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, judged))]},
+            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, judged)), *_warnings(suspects)]},
         }
         write_whole(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
         standing.seconds += time.perf_counter() - begin
@@ -344,6 +374,8 @@ class Execution:
         }
         if (profile := watched()) is not None:
             result["profile"] = profile
+        if suspects:
+            result["suspicions"] = suspects
         if setup.at_home:
             result["held_out"] = _held_out(setup, best_line, judged)
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
@@ -374,6 +406,14 @@ def _notes(held_out: dict[str, dict[str, list[str]]]) -> Iterator[str]:
     for split, said in held_out.items():
         left_out = f"; not by {', '.join(said['without'])}, who did not answer" if said["without"] else ""
         yield f"{split} was scored by the platforms, each by sentences of its own, and they sent counts{left_out}"
+
+
+def _warnings(suspects: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for platform, told in suspects.items():
+        yield (
+            f"{platform} was left out of {told['left_out']} rounds, and reported in {told['reported']} more; "
+            f"the first time: {told['first']}"
+        )
 
 
 def _calibration(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, mean, named_in, task
+from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, named_in, task
 from fedrel.learning.fit import fit
 from fedrel.learning.named import Named
 
@@ -52,9 +52,9 @@ class Evidence(FedAvg):
             return state
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
         replies = yield Ask("train_kept", answers(heard, shown))
-        return {"weights": mean(weights, replies, "weights", by="sentences"), "heard": heard}
+        return {"weights": hub.mean(weights, replies, "weights", by="sentences"), "heard": heard}
 
-    @task(evidence={"key": "i64 n", "best": "f32 n"})
+    @task(evidence={"key": "i64 n", "best": "f32 n logodds"})
     def show(self, site: Site, message: Record) -> Record:
         """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
         weights = named_in(message, "weights")

@@ -7,7 +7,7 @@ from torch import Tensor
 from fedrel.algorithms.judged import Judged
 from fedrel.config import Experiment
 from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, mean, named_in, task
+from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.fit import Fitted, fit
 from fedrel.learning.losses import Loss
 from fedrel.learning.named import Named
@@ -41,7 +41,7 @@ class FedAvg(Judged):
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         weights = named_in(state, "weights")
         replies = yield broadcast("train", cohort, weights=weights)
-        return state | {"weights": mean(weights, replies, "weights", by="sentences")}
+        return state | {"weights": hub.mean(weights, replies, "weights", by="sentences")}
 
     @task(weights="model", sentences="count", loss="number")
     def train(self, site: Site, message: Record) -> Record:

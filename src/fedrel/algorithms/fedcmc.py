@@ -14,7 +14,7 @@ from torch import Tensor
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
 from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Replies, Round, Site, broadcast, mean, named_in
+from fedrel.federation.protocol import Replies, Round, Site, broadcast, named_in
 from fedrel.learning.losses import Loss, cross_entropy, to_rows
 from fedrel.learning.named import Named
 
@@ -42,7 +42,7 @@ class FedCMC(FedAvg):
         classifiers = torch.stack([named_in(reply, "weights")[CLASSIFIER] for reply in replies.values()])  # (k, R, H)
         distance = similarity(classifiers)  # (k, R)
         return {
-            "weights": mean(weights, replies, "weights", by="sentences"),
+            "weights": hub.mean(weights, replies, "weights", by="sentences"),
             "vectors": Named(chosen=self.choose(classifiers, distance, hub.draw("vectors"))),
             "trace": trace(replies, distance),
         }

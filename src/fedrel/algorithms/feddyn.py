@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
 from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, mean, named_in, task
+from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.named import Named, apply_patch
 from fedrel.learning.pull import Pull, too_strong
 
@@ -29,7 +29,7 @@ class FedDyn(FedAvg):
         replies = yield broadcast("train", cohort, weights=x)
         if not replies:
             return state
-        average = mean(x, replies, "weights", by=None)
+        average = hub.mean(x, replies, "weights", by=None)
         h = h - self.alpha * len(replies) / hub.platforms * (average - x)
         return {"weights": average - h / self.alpha, "h": h}
 

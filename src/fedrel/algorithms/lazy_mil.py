@@ -15,7 +15,7 @@ from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.denoisers import best_of_group
 from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, mean, named_in, task
+from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, named_in, task
 from fedrel.learning.fit import fit
 from fedrel.learning.named import Named
 
@@ -42,7 +42,7 @@ class LazyMIL(FedAvg):
             return state
         wins = elect(ballots)
         replies = yield Ask("train_elected", {platform: {"wins": wins[platform]} for platform in ballots})
-        return state | {"weights": mean(weights, replies, "weights", by="sentences")}
+        return state | {"weights": hub.mean(weights, replies, "weights", by="sentences")}
 
     @task(ballot={"key": "i64 n", "score": "f32 n prob"})
     def score(self, site: Site, message: Record) -> Record:

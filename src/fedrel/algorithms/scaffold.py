@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment
 from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, mean, named_in, task
+from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.named import Named, apply_patch
 from fedrel.learning.pull import Pull
 
@@ -26,9 +26,9 @@ class Scaffold(FedAvg):
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         x, c = named_in(state, "weights"), named_in(state, "control")
         replies = yield broadcast("train", cohort, weights=x, control=c)
-        change = mean(c.zeros(), replies, "change", by=None)
+        change = hub.mean(c.zeros(), replies, "change", by=None)
         return {
-            "weights": mean(x, replies, "weights", by=None),
+            "weights": hub.mean(x, replies, "weights", by=None),
             "control": c + len(replies) / hub.platforms * change,
         }
 

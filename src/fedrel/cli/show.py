@@ -155,6 +155,9 @@ def result_table(result: dict[str, Any]) -> Table:
     for split, said in result.get("held_out", {}).items():
         left_out = f", without {', '.join(said['without'])}" if said["without"] else ""
         notes.append(f"{split} was scored by the platforms, each by what it holds out{left_out}")
+    for platform, told in result.get("suspicions", {}).items():
+        counts = f"left out of {told['left_out']} rounds, reported in {told['reported']} more"
+        notes.append(f"{platform} does not fit the others: {counts}; the first time: {told['first']}")
     table.caption = Text("\n".join(shown(note) for note in notes), "table.caption")
     table.caption_justify = "left"
     return table

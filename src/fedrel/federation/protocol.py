@@ -13,11 +13,12 @@ from typing import Any, Protocol, TypeVar, overload
 
 from torch import Tensor
 
-from fedrel.config import Training
+from fedrel.config import Robust, Training
 from fedrel.encoding.shard import Shard
 from fedrel.federation.codec import Record
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named, weighted_mean
+from fedrel.learning.robust import clipped_mean, coordinate_median, krum, trimmed_mean
 from fedrel.seeds import derive
 from fedrel.stopwatch import phase
 
@@ -100,6 +101,7 @@ class Site:
     judge: Judge = nobody_judges
     exams: Mapping[str, Exam] = field(default_factory=dict)  # dev and test, where the platforms hold them out
     notes: Notes = field(default_factory=Notes)
+    robust: Robust = field(default_factory=Robust)  # of the hub: how it takes means
 
     @property
     def memory(self) -> Record:
@@ -129,6 +131,10 @@ class Site:
     def label_counts(self) -> Tensor:
         """(R,) how many of its sentences have each label, where the model is."""
         return self.shard.label_counts(self.model.classifier.out_features).to(self.model.device)
+
+    def mean(self, base: Named, replies: Replies, field: str, *, by: str | None) -> Named:
+        """Of the models in a field of the replies, as the experiment wants it taken; see `mean`."""
+        return mean(base, replies, field, by=by, how=self.robust)
 
     def draw(self, purpose: str) -> int:
         """A seed that depends on (seed, round, platform, purpose) alone, so a resumed run repeats exactly."""
@@ -206,13 +212,20 @@ def drive(round_: Round, exchange: Exchange, number: int) -> Record:
         replies = exchange(replace(ask, round=number))
 
 
-def mean(base: Named, replies: Replies, field: str, *, by: str | None) -> Named:
+def mean(base: Named, replies: Replies, field: str, *, by: str | None, how: Robust | None = None) -> Named:
     """Mean of a reply's models, weighted by another of its fields (None: all alike); a platform with nothing to say is
-    left out.
+    left out. `how`: a mean that a few wrong models cannot ruin, where those that count heads do not look at `by`.
     """
+    how = how or Robust()
     spoken = [reply for reply in replies.values() if field in reply]
-    weights = [number_in(reply, by) if by else 1.0 for reply in spoken]
-    return weighted_mean(base, _Field(spoken, field), weights)
+    models, weights = _Field(spoken, field), [number_in(reply, by) if by else 1.0 for reply in spoken]
+    if not spoken or how.aggregation == "mean":
+        return weighted_mean(base, models, weights)
+    if how.aggregation == "clipped":
+        return clipped_mean(base, models, weights, how.clip)
+    if how.aggregation == "median":
+        return coordinate_median(base, models)
+    return (trimmed_mean if how.aggregation == "trimmed" else krum)(base, models, how.liars)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@
   changed (see `learning/named.py`). `whole model`: the word table whole. `difference`: a whole model around zero.
 - `count`: a whole number from 0. `weight`: any number from 0. `number`: any.
 - `f32 n`: a tensor's type and sizes. A letter is any size, the same all over the reply; a word is a size that both
-  sides know. `prob`: probabilities. `logprob`: logarithms of probabilities that add up to 1 in every row. `counts`:
-  whole numbers from 0. `places`: whole numbers from 0 to below the size `bins`, each larger than the one before.
+  sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities, from -28 to 28. `logprob`: logarithms of
+  probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `places`: whole numbers from 0 to below
+  the size `bins`, each larger than the one before.
 
 All of it must be there, or, where the task says `or_nothing`, none. Nothing is NaN or infinite. That keeps broken
 platforms out, not clever ones: a reply of the right form may still teach nonsense.
@@ -40,11 +41,12 @@ _NUMBERS = {  # from, to; what does not fit is no number of sentences, and no lo
 }
 _MODELS = ("model", "whole model", "difference")
 _DTYPES = {"i64": torch.int64, "i32": torch.int32, "f64": torch.float64, "f32": torch.float32, "f16": torch.float16}
-_VALUES = ("prob", "logprob", "counts", "places")
+_VALUES = ("prob", "logodds", "logprob", "counts", "places")
 _MOST_ENTRIES = 10_000_000  # of a size that is a letter
 _MOST_HEADER = 64 * 2**10  # beside what names and shapes take
 _PER_TENSOR = 256  # its type, shape and place, written out
 _SHOWN = 80
+_LOG_ODDS = 28.0  # of a probability as near to 0 or 1 as 1e-12
 
 
 class BadReplyError(ValueError):
@@ -54,6 +56,18 @@ class BadReplyError(ValueError):
 def forms(algorithm: object) -> dict[str, Form]:
     """What each of its tasks replies."""
     return {name: _valid(name, getattr(method, "form", None)) for name, method in tasks(algorithm).items()}
+
+
+def claims(form: Form | None, reply: Mapping[str, Named | float]) -> dict[str, float]:
+    """What a reply says its platform trained on, by field: numbers that a mean may weigh it by, and that cannot be more
+    than the sentences it holds.
+    """
+    declared = form.fields if form else {}
+    return {
+        field: value
+        for field, value in reply.items()
+        if declared.get(field) in ("count", "weight") and not isinstance(value, Named)
+    }
 
 
 def most_bytes(form: Form, *, weights: Named, sizes: Mapping[str, int]) -> int:
@@ -191,6 +205,8 @@ def _check_array(field: str, found: Tensor, text: str, known: dict[str, int]) ->
         raise BadReplyError(f"{field} holds numbers that are no places in rising order")
     if values == "prob" and not bool(((found >= 0) & (found <= 1 + 1e-6)).all()):
         raise BadReplyError(f"{field} holds numbers that are no probabilities")
+    if values == "logodds" and not bool((found.abs() <= _LOG_ODDS).all()):
+        raise BadReplyError(f"{field} holds numbers that are no log-odds of a probability")
     # Of probabilities p kept as 16-bit logarithms, the sum is off by at most entropy · 2⁻¹¹: 0.005 for 20,000 classes.
     if values == "logprob" and not bool(((found.double().exp().sum(-1) - 1).abs() < 0.01).all()):
         raise BadReplyError(f"{field} holds numbers that are no logarithms of probabilities")

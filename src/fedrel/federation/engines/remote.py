@@ -11,8 +11,8 @@ from fedrel.errors import UserError
 from fedrel.federation.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.federation.engines.engine import Upload
 from fedrel.federation.engines.held import Held
-from fedrel.federation.protocol import Ask, Replies, number_in
-from fedrel.federation.replies import BadReplyError, check, forms, most_bytes
+from fedrel.federation.protocol import Ask, Form, Replies
+from fedrel.federation.replies import BadReplyError, check, claims, forms, most_bytes
 from fedrel.learning.named import Named
 
 
@@ -104,7 +104,7 @@ class Remote:
                 raise BadReplyError(f"{len(arrived):,} bytes where at most {most:,} were expected")
             reply = decode(arrived)
             check(reply, form, weights=self._weights, sizes=self.sizes)
-            self._check_weight(platform, reply)
+            self._check_claims(platform, form, reply)
         except (CodecError, BadReplyError) as error:
             self.on_failure(ask, platform, f"refused: {error}")
             return None
@@ -112,8 +112,9 @@ class Remote:
         self.on_answer(ask, platform)
         return reply
 
-    def _check_weight(self, platform: str, reply: Record) -> None:
+    def _check_claims(self, platform: str, form: Form, reply: Record) -> None:
         """A platform that claims more sentences than it has would decide the mean alone."""
         held = self.announced.get(platform)
-        if held is not None and "sentences" in reply and number_in(reply, "sentences") > held:
-            raise BadReplyError(f"sentences is {number_in(reply, 'sentences'):g}, and the platform holds {held}")
+        for field_, claimed in claims(form, reply).items():
+            if held is not None and claimed > held:
+                raise BadReplyError(f"{field_} is {claimed:g}, and the platform holds {held}")
