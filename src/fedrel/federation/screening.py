@@ -10,7 +10,8 @@ The server knows no text, so it compares platforms with each other. What it find
   (cosines down to -.8 where labels lie unevenly), and nobody is judged by it.
 - `claim`: more sentences than the platform itself said that it holds.
 - `weight`: of what platforms say they hold, a multiple of the median. It is not left out, but counts for no more.
-- `evidence`: by how much the scores that it gives its facts exceed the best that others give the same facts.
+- `evidence`: by how much the log-odds that it gives its facts exceed the median of all who hold the same fact; honest
+  platforms came to 2.7 at most.
 
 Docs, and what remains possible: docs/robust.md.
 """
@@ -52,7 +53,7 @@ _SENTENCES: dict[What, str] = {
     "direction": "its update points against the others' (cosine {value:.2f})",
     "claim": "it says it trained on {value:.10g} sentences, and that it holds {limit:.10g}",
     "weight": "it says it holds {value:.3g} times the median",
-    "evidence": "the log-odds of its facts are {value:.3g} above the best of all others",
+    "evidence": "the log-odds of its facts are {value:.3g} above the median of all who hold them",
 }
 
 
@@ -152,8 +153,10 @@ class Screen:
             spoken = _Field({who: reply for who, reply in replies.items() if name in reply}, name)
             if declared in ("model", "whole model", "difference"):
                 base = self._weights.zeros() if declared == "difference" else self._weights
-                found += self._lengths(ask.round, base, spoken)
-                found += _directions(ask.round, base, spoken)
+                lengths = [length if math.isfinite(length) else _ENDLESS for length in norms(base, spoken)]
+                found += self._lengths(ask.round, lengths, spoken)
+                if ask.round < _EARLY and len(lengths) >= _ENOUGH_TO_AGREE and max(lengths) < _ENDLESS:
+                    found += _directions(agreement(base, spoken, lengths), spoken)
             elif not isinstance(declared, str) and (score := _score(declared)):
                 found += _leads(spoken, score, odds=declared[score].endswith("prob"))
         for it in found:
@@ -176,8 +179,7 @@ class Screen:
     def _most(self) -> float:
         return self.settings.heaviest * self._typical()
 
-    def _lengths(self, round_: int, base: Named, models: _Field) -> Iterator[_Finding]:
-        lengths = [length if math.isfinite(length) else _ENDLESS for length in norms(base, models)]
+    def _lengths(self, round_: int, lengths: list[float], models: _Field) -> Iterator[_Finding]:
         past, far = self.past.get(models.name, {}), self.settings.far
         known = [*lengths, *self._lengths_of_others(past, models, round_)]
         usual, explained = median(known or [0.0]), _went_wrong(models.replies)
@@ -244,10 +246,7 @@ def _went_wrong(replies: Replies) -> set[str]:
     return {who for who, loss in losses.items() if loss > _WRONG * usual > 0}
 
 
-def _directions(round_: int, base: Named, models: _Field) -> Iterator[_Finding]:
-    if round_ >= _EARLY or len(models.replies) < _ENOUGH_TO_AGREE:
-        return
-    cosines = agreement(base, models)
+def _directions(cosines: list[float], models: _Field) -> Iterator[_Finding]:
     usual = median(cosines)
     for platform, cosine in zip(models.replies, cosines, strict=True):
         if usual >= _AGREED and cosine < _AGAINST * usual:
@@ -261,8 +260,8 @@ def _score(declared: Mapping[str, str]) -> str:
 
 
 def _leads(said: _Field, score: str, *, odds: bool) -> Iterator[_Finding]:
-    """Who scores the facts that it shares with others far above the best of them: the same model scored them all. With
-    `odds`, scores are probabilities.
+    """Who scores the facts that it shares with others far above what is usual for each: the same model scored them all.
+    With `odds`, scores are probabilities.
     """
     entries = list(said)
     if len(entries) < 2:
@@ -270,25 +269,19 @@ def _leads(said: _Field, score: str, *, odds: bool) -> Iterator[_Finding]:
     key = torch.cat([entry["key"] for entry in entries])  # (n,) all entries, platform after platform
     z = torch.cat([entry[score] for entry in entries]).double()
     z = torch.logit(z, eps=1e-12) if odds else z
-    others, sizes = best_of_others(key, z), [len(entry["key"]) for entry in entries]
-    for platform, own, best in zip(said.replies, torch.split(z, sizes), torch.split(others, sizes), strict=True):
-        shared = best > -torch.inf
-        lead = float((own - best)[shared].median()) if int(shared.sum()) >= _SHARED else 0.0
+    usual, holders = usual_of_key(key, z)
+    sizes = [len(entry["key"]) for entry in entries]
+    leads, shared = torch.split(z - usual, sizes), torch.split(holders > 1, sizes)
+    for platform, above, known in zip(said.replies, leads, shared, strict=True):
+        lead = float(above[known].median()) if int(known.sum()) >= _SHARED else 0.0
         if lead > _LEAD:
             yield _Finding(platform, "evidence", lead, _LEAD)
 
 
-def best_of_others(key: Tensor, value: Tensor) -> Tensor:
-    """(n,) for every entry, the highest value among the other entries with its key; -∞: there is none."""
-    order = torch.argsort(value, descending=True, stable=True)
-    order = order[torch.argsort(key[order], stable=True)]  # by key, each from the highest value down
-    sorted_key, sorted_value = key[order], value[order]
-    first = torch.ones_like(key, dtype=torch.bool)
-    first[1:] = sorted_key[1:] != sorted_key[:-1]
-    begins = first.nonzero().squeeze(1)  # where each key's entries begin
-    best = begins[first.cumsum(0) - 1]  # (n,) the place of the highest of the entry's key
-    second = (best + 1).clamp(max=len(key) - 1)
-    runner_up = torch.where(sorted_key[second] == sorted_key, sorted_value[second], -torch.inf)
-    runner_up = torch.where(second == best, -torch.inf, runner_up)
-    others = torch.where(first, runner_up, sorted_value[best])
-    return torch.empty_like(value).scatter_(0, order, others)
+def usual_of_key(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """For every entry (n,): the lower median of all values with its key, and how many there are."""
+    _, place, count = torch.unique(key, return_inverse=True, return_counts=True)
+    order = torch.argsort(value, stable=True)
+    order = order[torch.argsort(place[order], stable=True)]  # by key, each from the lowest value up
+    middle = count.cumsum(0) - count + (count - 1) // 2  # (keys,) where it is in that order
+    return value[order][middle][place], count[place]

@@ -26,13 +26,10 @@ def norms(base: Named, patches: Iterable[Named]) -> list[float]:
     return [_norm(base, patch, squared) for patch in patches]
 
 
-def agreement(base: Named, patches: Iterable[Named]) -> list[float]:
+def agreement(base: Named, patches: Iterable[Named], lengths: Sequence[float]) -> list[float]:
     """The cosine between each platform's update and the sum of all others', none of which counts for more than one of
-    median length does; 0 where there is nothing to compare, or not all are finite.
+    median length does; 0 where there is nothing to compare. `lengths` are their norms.
     """
-    lengths = norms(base, patches)
-    if not all(map(math.isfinite, lengths)):
-        return [0.0 for _ in lengths]
     most = median(lengths)
     weights = [min(1.0, most / length) if length else 0.0 for length in lengths]  # (k,)
     total = sum(weights)
