@@ -224,7 +224,7 @@ def test_what_is_usual_for_a_fact(entries):
 
 
 @pytest.mark.parametrize(("algorithm", "task_", "field"), [(Evidence(), "show", "best"), (LazyMIL(), "score", "score")])
-def test_who_says_that_all_of_its_facts_are_certain_is_not_heard(algorithm, task_, field):
+def test_who_says_that_all_of_its_facts_are_certain_is_not_believed(algorithm, task_, field):
     draw = torch.Generator().manual_seed(1)
     group = "evidence" if field == "best" else "ballot"
 
@@ -234,10 +234,26 @@ def test_who_says_that_all_of_its_facts_are_certain_is_not_heard(algorithm, task
 
     look, found = screen(3, algorithm=algorithm)
     replies = {"p0": reply(True, 0), "p1": reply(False, 0), "p2": reply(False, 5)}
-    assert list(pass_by(look, replies, 0, task_)) == ["p1", "p2"]
+    used = pass_by(look, replies, 0, task_)
+    lowest = -28.0 if field == "best" else 0.0
+    assert used["p0"][group][field].tolist() == [lowest] * 30
+    assert torch.equal(used["p0"][group]["key"], replies["p0"][group]["key"])  # it is told what others have
+    assert used["p1"] is replies["p1"] and used["p2"] is replies["p2"]
     assert [(it.platform, it.what) for it in found] == [("p0", "evidence")]
     alone = {"p0": reply(True, 0), "p1": reply(False, 100), "p2": reply(False, 200)}
     assert pass_by(look, alone, 0, task_) is alone  # about facts that nobody else holds it decides alone anyway
+
+
+def test_evidence_of_a_platform_whose_update_was_left_out_keeps_nobody_from_training():
+    look, found = screen(algorithm=Evidence())
+    shown = {f"p{n}": {"evidence": Named(key=torch.arange(3), best=torch.full((3,), float(n)))} for n in range(5)}
+    assert pass_by(look, shown, 0, "show") is shown
+    pass_by(look, {f"p{n}": trained(10.0 if n == 4 else 1.0) for n in range(5)}, 0, "train_kept")
+    used = pass_by(look, shown, 1, "show")
+    assert list(used) == list(shown) and used["p4"]["evidence"]["best"].tolist() == [-28.0] * 3
+    pass_by(look, {f"p{n}": trained(1.0) for n in range(5)}, 1, "train_kept")
+    assert pass_by(look, shown, 2, "show") is shown  # it is heard again
+    assert [it.what for it in found] == ["length"]
 
 
 # ------------------------------------------------------------------------------------------------------- in whole runs

@@ -46,7 +46,7 @@ _MOST_ENTRIES = 10_000_000  # of a size that is a letter
 _MOST_HEADER = 64 * 2**10  # beside what names and shapes take
 _PER_TENSOR = 256  # its type, shape and place, written out
 _SHOWN = 80
-_LOG_ODDS = 28.0  # of a probability as near to 0 or 1 as 1e-12
+LOG_ODDS = 28.0  # of a probability as near to 0 or 1 as 1e-12
 
 
 class BadReplyError(ValueError):
@@ -205,7 +205,7 @@ def _check_array(field: str, found: Tensor, text: str, known: dict[str, int]) ->
         raise BadReplyError(f"{field} holds numbers that are no places in rising order")
     if values == "prob" and not bool(((found >= 0) & (found <= 1 + 1e-6)).all()):
         raise BadReplyError(f"{field} holds numbers that are no probabilities")
-    if values == "logodds" and not bool((found.abs() <= _LOG_ODDS).all()):
+    if values == "logodds" and not bool((found.abs() <= LOG_ODDS).all()):
         raise BadReplyError(f"{field} holds numbers that are no log-odds of a probability")
     # Of probabilities p kept as 16-bit logarithms, the sum is off by at most entropy · 2⁻¹¹: 0.005 for 20,000 classes.
     if values == "logprob" and not bool(((found.double().exp().sum(-1) - 1).abs() < 0.01).all()):

@@ -11,7 +11,8 @@ The server knows no text, so it compares platforms with each other. What it find
 - `claim`: more sentences than the platform itself said that it holds.
 - `weight`: of what platforms say they hold, a multiple of the median. It is not left out, but counts for no more.
 - `evidence`: by how much the log-odds that it gives its facts exceed the median of all who hold the same fact; honest
-  platforms came to 2.7 at most.
+  platforms came to 2.7 at most. Its evidence counts for nothing then, like that of a platform whose last update was
+  left out; its update may still be used.
 
 Docs, and what remains possible: docs/robust.md.
 """
@@ -29,12 +30,13 @@ from torch import Tensor
 
 from fedrel.config import Robust
 from fedrel.federation.protocol import Ask, Form, Replies, named_in, tasks
-from fedrel.federation.replies import claims
+from fedrel.federation.replies import LOG_ODDS, claims
 from fedrel.learning.named import Named
 from fedrel.learning.robust import agreement, norms
 
 What = Literal["length", "direction", "claim", "weight", "evidence"]
-Past = dict[str, dict[str, list[list[float]]]]  # by field and platform: round, length and its multiple of the median
+# By field and platform, of its last replies: the round, the length, its multiple of the median, whether it was left out
+Past = dict[str, dict[str, list[list[float]]]]
 
 _REPLIES, _FORGIVEN = 5, 2  # the last of a platform; those of them that may be too long, if its loss explains them
 _WRONG = 5.0  # times the median loss: training went wrong
@@ -116,17 +118,22 @@ class Screen:
         if self.settings.screening == "off" or len(self.announced) < 2:
             return replies
         form: Form | None = getattr(tasks(self.algorithm).get(ask.task), "form", None)
-        out, heavy = set(), set()
+        out, lighter, mute = set(), set(), self._distrusted()
         for suspicion in self._suspicions(ask, form, replies):
             self.on_suspicion(suspicion)
-            if suspicion.left_out:
+            if suspicion.what == "weight" and self._acts:
+                lighter.add(suspicion.platform)
+            elif suspicion.what == "evidence" and suspicion.left_out:
+                mute.add(suspicion.platform)
+            elif suspicion.left_out:
                 out.add(suspicion.platform)
-            elif suspicion.what == "weight" and self._acts:
-                heavy.add(suspicion.platform)
-        if not out and not heavy:
+        self._note(out)
+        changed = {who: self._most_claims(form, replies[who]) for who in lighter - out}
+        changed |= {who: _nothing_to_show(form, reply) for who, reply in replies.items() if who in mute - out}
+        if not out and not any(changed.values()):
             return replies
         return {
-            platform: _Lighter(reply, form, self._most()) if platform in heavy else reply
+            platform: _Instead(reply, changed[platform]) if changed.get(platform) else reply
             for platform, reply in replies.items()
             if platform not in out
         }
@@ -146,6 +153,15 @@ class Screen:
     @property
     def _acts(self) -> bool:
         return self.settings.screening == "leave-out"
+
+    def _distrusted(self) -> set[str]:
+        """Whose last update was left out: its evidence would keep others from training, and train nobody."""
+        return {who for said in self.past.values() for who, entries in said.items() if entries[-1][3]}
+
+    def _note(self, out: set[str]) -> None:
+        for said in self._draft.values():
+            for platform in said.keys() & out:
+                said[platform][-1][3] = 1.0
 
     def _suspicions(self, ask: Ask, form: Form | None, replies: Replies) -> Iterator[Suspicion]:
         found = [*self._claims(form, replies)]
@@ -179,14 +195,17 @@ class Screen:
     def _most(self) -> float:
         return self.settings.heaviest * self._typical()
 
+    def _most_claims(self, form: Form | None, reply: Mapping[str, Named | float]) -> dict[str, Named | float]:
+        return {field: min(claimed, self._most()) for field, claimed in claims(form, reply).items()}
+
     def _lengths(self, round_: int, lengths: list[float], models: _Field) -> Iterator[_Finding]:
         past, far = self.past.get(models.name, {}), self.settings.far
         known = [*lengths, *self._lengths_of_others(past, models, round_)]
         usual, explained = median(known or [0.0]), _went_wrong(models.replies)
         for platform, length in zip(models.replies, lengths, strict=True):
             times = length / usual if usual else 1.0
-            before = [multiple for _, _, multiple in past.get(platform, [])[1 - _REPLIES :]]
-            self._draft.setdefault(models.name, {})[platform] = [[round_, length, times]]
+            before = [multiple for _, _, multiple, _ in past.get(platform, [])[1 - _REPLIES :]]
+            self._draft.setdefault(models.name, {})[platform] = [[round_, length, times, 0.0]]
             slips = sum(multiple > far for multiple in [*before, times])
             forgiven = platform in explained and slips <= _FORGIVEN and times <= _NEVER * far
             if times > far and not forgiven:
@@ -195,7 +214,7 @@ class Screen:
     def _lengths_of_others(self, past: Mapping[str, list[list[float]]], now: _Field, round_: int) -> Iterator[float]:
         """Of platforms that did not answer now, the last length, if it is of late and was not out of line."""
         for platform, entries in past.items():
-            when, length, times = entries[-1]
+            when, length, times, _ = entries[-1]
             if platform not in now.replies and when >= round_ - _RECENT and times <= self.settings.far:
                 yield length
 
@@ -222,21 +241,31 @@ class _Field:
         return (named_in(reply, self.name) for reply in self.replies.values())
 
 
-class _Lighter(Mapping[str, Named | float]):
-    """A reply that claims no more than `most`."""
+@dataclass(frozen=True)
+class _Instead(Mapping[str, Named | float]):
+    """A reply with some of its fields replaced."""
 
-    def __init__(self, reply: Mapping[str, Named | float], form: Form | None, most: float) -> None:
-        self._reply = reply
-        self._claims = {field: min(claimed, most) for field, claimed in claims(form, reply).items()}
+    reply: Mapping[str, Named | float]
+    instead: Mapping[str, Named | float]
 
     def __getitem__(self, field: str) -> Named | float:
-        return self._claims[field] if field in self._claims else self._reply[field]
+        return self.instead[field] if field in self.instead else self.reply[field]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._reply)
+        return iter(self.reply)
 
     def __len__(self) -> int:
-        return len(self._reply)
+        return len(self.reply)
+
+
+def _nothing_to_show(form: Form | None, reply: Mapping[str, Named | float]) -> dict[str, Named | float]:
+    """Its facts with the lowest score there is, so that it hears of the others' and decides nothing."""
+    instead: dict[str, Named | float] = {}
+    for name, declared in form.fields.items() if form else ():
+        if name in reply and not isinstance(declared, str) and (score := _score(declared)):
+            said, lowest = named_in(reply, name), 0.0 if declared[score].endswith("prob") else -LOG_ODDS
+            instead[name] = Named({**said, score: torch.full_like(said[score], lowest)})
+    return instead
 
 
 def _went_wrong(replies: Replies) -> set[str]:
