@@ -154,7 +154,7 @@ class Robust:
     """What the server does about platforms that lie, or whose training goes wrong; see docs/robust.md."""
 
     screening: Literal["leave-out", "report", "off"] = "leave-out"  # of updates that are out of line
-    far: float = number(7.0, above=1, high=1e6)  # times the median length that an update may have, time and again
+    far: float = number(4.0, above=1, high=1e6)  # times the median length that an update may have
     heaviest: float = number(10.0, low=1, high=1e9)  # times the median of what platforms hold that one may count as
     aggregation: Literal["mean", "clipped", "median", "trimmed", "krum"] = "mean"
     clip: float = number(1.0, above=0, high=1e6)  # of clipped: times the median length that is left of a longer update

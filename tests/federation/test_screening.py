@@ -66,11 +66,11 @@ def test_who_sends_ten_times_the_median_at_first_is_left_out_and_named():
         4,
         "train",
         "length",
-        7,
+        4,
         True,
     )
     assert one.value == pytest.approx(10)
-    assert str(one) == "left out: p3, round 4: its update is 10 times as long as the median; the limit is 7"
+    assert str(one) == "left out: p3, round 4: its update is 10 times as long as the median; the limit is 4"
 
 
 def test_training_that_went_wrong_is_forgiven_and_a_habit_is_not():
@@ -80,14 +80,15 @@ def test_training_that_went_wrong_is_forgiven_and_a_habit_is_not():
         replies = {f"p{number}": trained(size, loss=loss) if number == 0 else trained(1.0) for number in range(5)}
         return "p0" in pass_by(look, replies, round_)
 
-    assert play(0, 30, loss=5.1)
-    assert play(1, 1, loss=1)
-    assert not play(2, 30, loss=4.9)  # its loss does not explain it
-    assert not play(3, 30, loss=5.1)  # three of the last five
-    assert play(4, 1, loss=5.1) and play(5, 1, loss=1) and play(6, 1, loss=1)
-    assert play(7, 30, loss=5.1)
-    assert not play(8, 71, loss=1e6)  # beyond ten times the limit nothing explains it
-    assert [it.round for it in found] == [3, 4, 9]
+    assert all(play(round_, 7.9, loss=3.1) for round_ in range(6))  # up to twice the limit
+    assert play(6, 30, loss=3.1) and play(7, 30, loss=3.1)
+    assert not play(8, 30, loss=3.1)  # three of the last five
+    assert not play(9, 2.1, loss=3.1)  # who was left out must fit better than others
+    assert play(10, 1.9, loss=1) and play(11, 3.9, loss=1)
+    assert not play(12, 4.1, loss=2.9)  # its loss does not explain it
+    assert play(13, 1, loss=1)
+    assert not play(14, 41, loss=1e6)  # beyond ten times the limit nothing explains it
+    assert [(it.round, it.limit) for it in found] == [(9, 4), (10, 2), (13, 4), (15, 4)]
 
 
 def test_a_round_that_came_to_nothing_is_not_remembered():
@@ -167,6 +168,15 @@ def test_who_announces_a_billion_counts_for_ten_times_the_median():
     assert used["p1"]["weights"] is replies["p1"]["weights"] and set(used["p1"]) == set(replies["p1"])
     [one] = found
     assert str(one) == "reported: p1, round 1: it says it holds 1e+08 times the median; the limit is 10"
+
+
+def test_a_platform_that_was_left_out_counts_for_no_more_when_it_comes_back():
+    look, _ = screen(held=10)
+    look.announced["p1"] = 10**9
+    for size in (10.0, 1.0):
+        replies = {f"p{n}": trained(size, 1e9) if n == 1 else trained(1.0) for n in range(5)}
+        used = pass_by(look, replies, 3)
+    assert number_in(used["p1"], "sentences") == 100
 
 
 def test_of_two_platforms_one_cannot_say_alone_what_is_usual():
@@ -269,6 +279,13 @@ def test_a_lying_platform_is_named_and_the_others_go_on(method, kind):
     assert result["suspicions"].keys() == {"p2"}
     assert result["suspicions"]["p2"]["left_out"] >= 3
     assert result["suspicions"]["p2"]["first"].startswith("left out: p2, round 1: ")
+
+
+def test_who_announced_a_billion_before_it_claims_them_is_left_out_for_its_noise():
+    setup = prepare(experiment("none", "pcnn", *TEN))
+    setup.sites.sizes["p2"] = 10**9
+    result = run(setup, frozenset({"p2"}), LIES["noise"])
+    assert result["suspicions"]["p2"]["left_out"] == 4
 
 
 def test_a_platform_that_is_certain_of_every_fact_is_named():

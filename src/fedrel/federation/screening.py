@@ -3,9 +3,10 @@
 The server knows no text, so it compares platforms with each other. What it finds:
 
 - `length`: the update's, as a multiple of the median of all platforms. Honest training goes wrong now and then: with
-  the default learning rate about one update in a hundred is more than 7 times as long as the median, and some 30 times.
-  But then the platform's own loss is out of line too (of all that we saw, at least 8 times the median), and it says so.
-  A long update is forgiven if its loss explains it, twice in five replies, and up to ten times the limit.
+  the default learning rate about one update in a hundred is more than 7 times as long as the median, and some are 30
+  times. But then the platform's own loss is out of line too, and it says so. A long update is forgiven if its loss
+  explains it: always up to twice the limit, two times in five replies up to ten times. Who was left out comes back
+  with half of the limit.
 - `direction`: the cosine with the sum of the others. In the first rounds all honest updates agree; later they need not
   (cosines down to -.8 where labels lie unevenly), and nobody is judged by it.
 - `claim`: more sentences than the platform itself said that it holds.
@@ -38,8 +39,8 @@ What = Literal["length", "direction", "claim", "weight", "evidence"]
 # By field and platform, of its last replies: the round, the length, its multiple of the median, whether it was left out
 Past = dict[str, dict[str, list[list[float]]]]
 
-_REPLIES, _FORGIVEN = 5, 2  # the last of a platform; those of them that may be too long, if its loss explains them
-_WRONG = 5.0  # times the median loss: training went wrong
+_WRONG = 3.0  # times the median loss: training went wrong
+_REPLIES, _FORGIVEN, _LONG = 5, 2, 2  # of its last replies, those that may be longer than so many times the limit
 _RECENT = 10  # rounds that a length of a platform which is away now still says something about the others
 _ENOUGH = 3  # platforms that a median needs
 _ENDLESS = 1e30  # instead of infinity and NaN, which JSON has no word for
@@ -128,12 +129,15 @@ class Screen:
             elif suspicion.left_out:
                 out.add(suspicion.platform)
         self._note(out)
-        changed = {who: self._most_claims(form, replies[who]) for who in lighter - out}
-        changed |= {who: _nothing_to_show(form, reply) for who, reply in replies.items() if who in mute - out}
-        if not out and not any(changed.values()):
+        instead: dict[str, dict[str, Named | float]] = {platform: {} for platform in replies}
+        for platform in lighter:
+            instead[platform] |= self._most_claims(form, replies[platform])
+        for platform in mute & replies.keys():
+            instead[platform] |= _nothing_to_show(form, replies[platform])
+        if not out and not any(instead.values()):
             return replies
         return {
-            platform: _Instead(reply, changed[platform]) if changed.get(platform) else reply
+            platform: _Instead(reply, instead[platform]) if instead[platform] else reply
             for platform, reply in replies.items()
             if platform not in out
         }
@@ -201,15 +205,16 @@ class Screen:
     def _lengths(self, round_: int, lengths: list[float], models: _Field) -> Iterator[_Finding]:
         past, far = self.past.get(models.name, {}), self.settings.far
         known = [*lengths, *self._lengths_of_others(past, models, round_)]
-        usual, explained = median(known or [0.0]), _went_wrong(models.replies)
+        usual, explained, distrusted = median(known or [0.0]), _went_wrong(models.replies), self._distrusted()
         for platform, length in zip(models.replies, lengths, strict=True):
             times = length / usual if usual else 1.0
             before = [multiple for _, _, multiple, _ in past.get(platform, [])[1 - _REPLIES :]]
             self._draft.setdefault(models.name, {})[platform] = [[round_, length, times, 0.0]]
-            slips = sum(multiple > far for multiple in [*before, times])
-            forgiven = platform in explained and slips <= _FORGIVEN and times <= _NEVER * far
-            if times > far and not forgiven:
-                yield _Finding(platform, "length", times, far, decided=len(known) >= _ENOUGH)
+            limit = far / 2 if platform in distrusted else far
+            slips = sum(multiple > _LONG * far for multiple in [*before, times])
+            forgiven = limit == far and platform in explained and slips <= _FORGIVEN and times <= _NEVER * far
+            if times > limit and not forgiven:
+                yield _Finding(platform, "length", times, limit, decided=len(known) >= _ENOUGH)
 
     def _lengths_of_others(self, past: Mapping[str, list[list[float]]], now: _Field, round_: int) -> Iterator[float]:
         """Of platforms that did not answer now, the last length, if it is of late and was not out of line."""
