@@ -3,7 +3,7 @@
 The server knows no text, so it compares platforms with each other. What it finds:
 
 - `length`: the update's, as a multiple of the median of all platforms. Honest training goes wrong now and then: with
-  the default learning rate about one update in a hundred is more than 7 times as long as the median, and some are 30
+  the default learning rate up to one update in a hundred is more than 7 times as long as the median, and some are 30
   times. But then the platform's own loss is out of line too, and it says so. A long update is forgiven if its loss
   explains it: always up to twice the limit, two times in five replies up to ten times. Who was left out comes back
   with half of the limit.
