@@ -1,9 +1,10 @@
 """What a real federation costs beside the training itself: one coordinator and three platforms on loopback, mutual TLS.
 
-    python -m benchmarks.exchange [--megabytes 1 10 100] [--rounds 6]
+    python -m benchmarks.exchange [--megabytes 1 10 100] [--rounds 6] [--carrier nvflare]
 
 A method that sends the whole model both ways (FedDyn), with next to nothing to train on and a table of word vectors of
-the wanted size; the same rounds are timed in one process, and the difference is the exchange. Prints JSON.
+the wanted size; the same rounds are timed in one process, and the difference is the exchange. With `--carrier nvflare`
+a FLARE federation (a server and three clients, as the tests make it) carries the messages. Prints JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from fedrel.assembly import prepare
 from fedrel.corpus import opennre
 from fedrel.corpus.world import World
 from fedrel.execution import Execution
-from fedrel.federation.engines.nvflare import provisioning
+from fedrel.federation.kits import provisioning
 from fedrel.parties import federated
 
 PLATFORMS = ["p0", "p1", "p2"]
@@ -37,21 +40,40 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--carrier", choices=("https", "nvflare"), default="https")
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), wanted.megabytes, wanted.rounds), indent=1))
+    with tempfile.TemporaryDirectory() as folder, carrying(Path(folder), wanted.carrier):
+        print(json.dumps(measure(Path(folder), wanted.megabytes, wanted.rounds, wanted.carrier), indent=1))
 
 
-def measure(folder: Path, megabytes: list[int], rounds: int) -> dict[str, Any]:
+@contextmanager
+def carrying(folder: Path, carrier: str) -> Iterator[None]:
+    """Whatever else must run beside our nodes."""
+    if carrier == "https":
+        yield
+        return
+    from tests.nvflare.flare import Flare
+
+    flare = Flare(folder / "flare", tuple(PLATFORMS), guarded=True)
+    for name in ("coordinator", *PLATFORMS):
+        socket_ = folder / "kits" / name / "relay" / "relay.sock"
+        flare.relay("server" if name == "coordinator" else name, socket_)
+    with flare:
+        flare.wait_for_clients()
+        flare.submit()
+        yield
+
+
+def measure(folder: Path, megabytes: list[int], rounds: int, carrier: str = "https") -> dict[str, Any]:
     world = write_world(folder / "world")
     begin = time.perf_counter()
     port = free_port()
     provisioning.new(folder / "kits", host="localhost", port=port, platforms=PLATFORMS)
-    nodes = [start(folder, name) for name in ("coordinator", *PLATFORMS)]
+    nodes = [start(folder, name, carrier) for name in ("coordinator", *PLATFORMS)]
     sizes: dict[str, Any] = {}
     try:
         for size in megabytes:
-            words = folder / f"{size}.txt"
+            words = world / "coordinator" / f"{size}.txt"
             words.write_text("\n".join(f"w{number}" for number in range(size * 250_000 // _DIMENSIONS)))
             settings = [f"extractor.vocabulary={words}", f"training.rounds={rounds}"]
             together = round_seconds(alone(world, settings, folder / f"alone-{size}"))
@@ -107,9 +129,9 @@ def round_seconds(run: Path) -> list[float]:
     return [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_text().splitlines()][1:]
 
 
-def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, name: str, carrier: str) -> subprocess.Popen[bytes]:
     kind = "coordinator" if name == "coordinator" else "platform"
-    more = ["--runs", str(folder / "runs")] if kind == "coordinator" else []
+    more = ["--carrier", carrier, *(["--runs", str(folder / "runs")] if kind == "coordinator" else [])]
     command = [kind, "start", str(folder / "kits" / name), "--data", str(folder / "world" / name), *more]
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen([sys.executable, "-m", "fedrel.cli", *command], stdout=log, stderr=log)
@@ -122,7 +144,6 @@ def submit(folder: Path, world: Path, settings: list[str], run: str) -> None:
         [sys.executable, "-m", "fedrel.cli", *command, "--name", run, "--follow", "--json"],
         check=True,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
     )
 
 

@@ -16,10 +16,8 @@ import ahocorasick
 from fedrel.algorithms import METHODS
 from fedrel.federation.codec import decode
 from fedrel.federation.engines.remote import Failure
-from fedrel.federation.frames import Frame
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, WRONG, Store
-from fedrel.worker import Worker
 from tests.algorithms.tiny import NEEDS, tiny_bert
 from tests.parity.consortium import PLATFORMS, Consortium, write_world
 
@@ -188,16 +186,6 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 # ---------------------------------------------------------------------- a consortium without a network
 
 
-@dataclass
-class Reviewed(Worker):
-    """A platform with verdicts."""
-
-    store: str = ""
-
-    def __call__(self, frame: Frame) -> Frame:
-        return super().__call__(Frame({**frame.header, "store": self.store}, frame.payload))
-
-
 class Recorded(Consortium):
     """Keeps all that platforms answer, and all that they are told."""
 
@@ -207,7 +195,7 @@ class Recorded(Consortium):
         self.told: list[tuple[str, str, int, bytes]] = []
         for name in PLATFORMS:
             (home / name).mkdir(parents=True, exist_ok=True)
-            self.workers[name] = Reviewed(store=str(review(world / name, name, home / name / "verdicts.sqlite")))
+            self.stores[name] = str(review(world / name, name, home / name / "verdicts.sqlite"))
 
     def ask(self, name, task, round_, payload):
         self.told.append((name, task, round_, bytes(payload)))

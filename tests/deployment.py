@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedrel.federation.engines.nvflare import provisioning
+from fedrel.federation.kits import provisioning
 from tests.processes import descendants
 
+INJECTED = Path(__file__).parent / "faults" / "injected"
 FEDREL = str(Path(sys.executable).with_name("fedrel"))
 
 
@@ -29,6 +30,7 @@ class Deployment:
         self.kits = folder / "kits"
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
         self.environments: dict[str, dict[str, str]] = {}  # of a party's processes, beside our own
+        self.prefixes: dict[str, list[str]] = {}  # of a party's command
         provisioning.new(self.kits, host="localhost", port=free_port(), platforms=list(platforms))
 
     def __enter__(self) -> Deployment:
@@ -45,10 +47,14 @@ class Deployment:
             for pid in [node.pid, *descendants(node.pid)]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            node.wait()
 
     def start(self, name: str, *more: str) -> None:
+        self.start_at(name, self.kits / name, *more)
+
+    def start_at(self, name: str, kit: Path, *more: str) -> None:
         coordinator = name == "coordinator"
-        command = [FEDREL, name if coordinator else "platform", "start", str(self.kits / name)]
+        command = [*self.prefixes.get(name, []), FEDREL, name if coordinator else "platform", "start", str(kit)]
         command += ["--data", str(self.world / name), *(["--runs", str(self.runs)] if coordinator else []), *more]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.nodes[name] = subprocess.Popen(
@@ -59,6 +65,11 @@ class Deployment:
                 start_new_session=True,
                 env={**os.environ, **self.environments.get(name, {})},
             )
+
+    def inject(self, name: str, **environment: str) -> None:
+        """Lets a party's processes do what tests/faults/injected says for these settings."""
+        paths = [str(INJECTED), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        self.environments[name] = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment}
 
     def submit(self, *arguments: str, kit: str = "admin", check: bool = True) -> subprocess.CompletedProcess[str]:
         """`fedrel submit`; the experiment is the world's own."""
@@ -73,6 +84,17 @@ class Deployment:
         done = self.submit(str(self.world / "experiment.toml"), *given, "--name", run, "--follow", "--json")
         result: dict[str, Any] = json.loads(done.stdout)
         return result
+
+    def submit_stop(self, run: str) -> None:
+        command = [FEDREL, "stop", str(self.kits / "admin"), run]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, f"{done.stderr}\n{self.story()}"
+
+    def look(self) -> dict[str, Any]:
+        """`fedrel status`."""
+        command = [FEDREL, "status", str(self.kits / "admin"), "--json"]
+        found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+        return found
 
     def status(self, run: str) -> dict[str, Any]:
         try:
@@ -90,16 +112,15 @@ class Deployment:
         return status
 
     def processes(self, name: str) -> dict[str, int]:
-        """Of a party: `node`, `nvflare` (its parent process), `job`, and on a platform `worker`."""
+        """Of a party: `node`; `network`, the process that has it; `run` at the coordinator, `worker` on a platform."""
         found = {"node": self.nodes[name].pid}
         for pid in descendants(self.nodes[name].pid):
             line = command_line(pid)
             for kind, mark in (
-                ("worker", "fedrel.worker"),
-                ("job", "runner_process"),
-                ("job", "worker_process"),
-                ("nvflare", "server_train"),
-                ("nvflare", "client_train"),
+                ("worker", "nodes.confined worker"),
+                ("run", "nodes.confined conductor"),
+                ("network", "https.server"),
+                ("network", "https.transport"),
             ):
                 if mark in line:
                     found[kind] = pid

@@ -50,9 +50,11 @@ def test_a_service_is_hardened_and_restarts(path):
     wanted = {
         **{"Restart": "always", "OOMPolicy": "continue", "User": "fedrel", "UMask": "0077", "KillMode": "mixed"},
         **{"NoNewPrivileges": "true", "ProtectSystem": "strict", "ProtectHome": "true", "PrivateTmp": "true"},
-        **{"CapabilityBoundingSet": "", "SystemCallFilter": "@system-service"},
+        **{"CapabilityBoundingSet": "", "SocketBindDeny": "any"},
     }
     assert {name: service[name] for name in wanted} == wanted
+    allowed = "@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp"
+    assert service["SystemCallFilter"] == allowed  # by the last four a node's processes confine themselves
     assert service["ReadWritePaths"] == "/var/lib/fedrel"
 
 

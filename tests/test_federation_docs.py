@@ -131,10 +131,11 @@ def person(tmp_path) -> Iterator[Person]:
 def test_three_nodes_train_as_the_page_says(person):
     for command in commands("Ten minutes"):
         person.types(command)
-    status, ledger = commands("Watching")
+    status, ledger, audit = commands("Watching")
     shown = person.types(status)
     assert all(name in shown for name in ("p0", "p1", "p2", "connected"))
     assert "evidence/key" in person.types(ledger)
+    assert "run started" in person.types(f"{audit} --json")
 
 
 def test_certificates_are_looked_after_as_the_page_says(fedrel, tmp_path, monkeypatch):
@@ -145,6 +146,17 @@ def test_certificates_are_looked_after_as_the_page_says(fedrel, tmp_path, monkey
         assert outcome.code == 0, f"{command}\n{outcome.err}"
     assert {"p3", "auditor"} <= {path.name for path in (tmp_path / "kits").iterdir()}
     assert "shut out" in fedrel("federation", "show", "kits").out
+
+
+def test_a_kit_is_backed_up_as_the_page_says(fedrel, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "passphrase").write_text("correct horse battery\n")
+    [new] = [command for command in commands("Ten minutes") if command.startswith("fedrel federation new")]
+    for command in [new, *commands("Backup")]:
+        outcome = fedrel(*command.split()[1:])
+        assert outcome.code == 0, f"{command}\n{outcome.err}"
+    key = "local/blinding.key"
+    assert (tmp_path / "p0-again" / key).read_bytes() == (tmp_path / "kits" / "p0" / key).read_bytes()
 
 
 @pytest.mark.slow

@@ -37,6 +37,8 @@ LAYERS = [
     ["learning"],
     ["privacy"],
     ["feedback"],
+    ["federation.channel", "federation.kits"],
+    ["federation.signing"],
     ["federation.codec"],
     ["federation.protocol"],
     ["algorithms"],
@@ -52,7 +54,8 @@ LAYERS = [
     ["sections"],
     ["cases", "comparison", "report", "tuning"],
     ["tables"],
-    ["federation.engines.nvflare"],
+    ["federation.nodes.status", "federation.nodes.audit", "federation.nodes.processes"],
+    ["federation.engines.https", "federation.engines.nvflare", "federation.nodes"],
     ["cli"],
 ]
 
@@ -89,6 +92,19 @@ def test_imports_follow_the_data():
         module = "fedrel." + name.removesuffix(".__init__")
         for imported in imports(path):
             assert layer(imported) <= layer(module), f"{module} imports {imported}, which lies further on"
+
+
+def test_nvflare_is_imported_by_its_own_engine_alone():
+    """And there by what runs in FLARE's processes alone: our nodes do without it."""
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.partition(".")[0] == "nvflare" for name in names):
+                found.add(str(path.relative_to(ROOT)))
+    engine = "federation/engines/nvflare"
+    assert found == {f"{engine}/{name}.py" for name in ("controller", "executor", "guard")}
 
 
 def test_learning_algorithms_and_simulator_need_torch_and_numpy_alone():

@@ -1,5 +1,5 @@
-"""What really passes between a platform and the coordinator: recorded on the way, and read with the keys that both
-sides were asked to write down (SSLKEYLOGFILE, which every program with OpenSSL knows).
+"""What really passes between a platform and the coordinator: recorded on the way, and read with the session keys that
+the platform's process was made to write down (in the format that OpenSSL knows for it).
 """
 
 from __future__ import annotations
@@ -35,6 +35,17 @@ class Tap:
         self.port = int(self._listener.getsockname()[1])
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []
+        self._down = False
+
+    def cut(self) -> None:
+        """Nothing goes through until it is mended; what was open is broken."""
+        self._down = True
+        for it in list(self._sockets):
+            with contextlib.suppress(OSError):
+                it.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._down = False
 
     def __enter__(self) -> Tap:
         self._start(self._listen)
@@ -58,6 +69,9 @@ class Tap:
             while True:
                 near, _ = self._listener.accept()
                 self._sockets.append(near)
+                if self._down:
+                    near.close()
+                    continue
                 try:
                     far = socket.create_connection(self.target, timeout=10)
                 except OSError:  # the coordinator is not up yet

@@ -174,7 +174,7 @@ def require_own(path: Path, *, group: bool = False) -> int:
 
 def run_name(text: str) -> str:
     """The name of a run, or a refusal if it could mean another place than a folder of its own, or an option."""
-    if not _RUN_NAME.fullmatch(text):
+    if not _RUN_NAME.fullmatch(text) or text.endswith(".status.json"):  # such files lie beside runs
         raise UserError(
             f'"{shown(text, 100)}" cannot be the name of a run; use up to 80 letters, digits, ".", "_" and "-", a '
             "letter or digit first"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fedrel.federation.engines.nvflare.kits import open_kit
+from fedrel.federation.kits.kit import open_kit
 from tests.processes import start
 
 NEW = ("--coordinator", "fed.example.org", "--platforms", "a,b")
@@ -52,12 +52,11 @@ def test_new_says_who_gets_what_and_what_to_do_next(made):
 def test_where_the_coordinator_listens(fedrel, tmp_path, options, address):
     outcome = fedrel("federation", "new", tmp_path / "f", *options, "--platforms", "a", "--admin", "ann", "--json")
     assert [(party["name"], party["role"]) for party in json.loads(outcome.out)] == [
-        *(("coordinator", "coordinator"), ("keeper", "keeper"), ("a", "platform"), ("ann", "admin"))
+        *(("coordinator", "coordinator"), ("a", "platform"), ("ann", "admin"))
     ]
     for name in ("coordinator", "a", "ann"):
         kit = open_kit(tmp_path / "f" / name)
         assert (kit.host, kit.port) == address
-    assert open_kit(tmp_path / "f/coordinator/keeper").host == "localhost"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_where_the_coordinator_listens(fedrel, tmp_path, options, address):
         (("--platforms", "Server"), '"Server": this name has a meaning of its own here; choose another'),
         (("--platforms", "a,,b"), '"": a name has up to 48 letters'),
         (("--platforms", "../x"), '"../x": a name has up to 48 letters'),
-        (("--platforms", "x.y"), "NVFlare keeps the dot for itself"),
+        (("--platforms", "x.y"), '"x.y": a name has up to 48 letters'),
         (("--platforms", "-x"), '"-x": a name has up to 48 letters'),
         (("--platforms", "a", "--admin", "a"), '"a": somebody has this name already'),
         (("--platforms", "a", "--days", "0"), "--days 0: certificates last between 1 and 3653 days"),
@@ -89,7 +88,7 @@ def test_a_folder_that_is_there_is_left_alone(refused, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):
-    process = start("federation", "new", tmp_path / "f", *NEW, limit=3000)
+    process = start("federation", "new", tmp_path / "f", *NEW, limit=800)
     _, complaint = process.communicate()
     assert process.returncode == 2
     assert complaint.splitlines()[-1].startswith("fedrel: ") and "File too large" in complaint
@@ -98,7 +97,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path):
 
 def test_show_tells_who_until_when_and_who_is_shut_out(fedrel, folder):
     shown = json.loads(fedrel("federation", "show", folder, "--json").out)
-    assert [party["name"] for party in shown] == ["coordinator", "keeper", "a", "b", "admin"]
+    assert [party["name"] for party in shown] == ["coordinator", "a", "b", "admin"]
     assert {party["days_left"] for party in shown} == {99}
     fedrel("federation", "revoke", folder, "b")
     lines = fedrel("federation", "show", folder).out.splitlines()
@@ -109,7 +108,7 @@ def test_show_tells_who_until_when_and_who_is_shut_out(fedrel, folder):
 def test_show_warns_a_month_before_the_end(fedrel, tmp_path):
     fedrel("federation", "new", tmp_path / "f", *NEW, "--days", 29)
     out = fedrel("federation", "show", tmp_path / "f").out
-    assert "Renew soon (fedrel federation renew DIR NAME): coordinator, keeper, a, b, admin" in out
+    assert "Renew soon (fedrel federation renew DIR NAME): coordinator, a, b, admin" in out
     fedrel("federation", "new", tmp_path / "g", *NEW, "--days", 32)
     assert "Renew soon" not in fedrel("federation", "show", tmp_path / "g").out
 
@@ -127,18 +126,19 @@ def test_show_of_something_else(refused, tmp_path):
 def test_add_revoke_and_renew_say_what_to_copy_where(fedrel, folder):
     added = json.loads(fedrel("federation", "add", folder, "c", "--json").out)
     assert added == {"name": "c", "role": "platform", "kit": str(folder / "c")}
-    assert "The coordinator lets it in at once." in fedrel("federation", "add", folder, "d", "--role", "viewer").out
+    out = fedrel("federation", "add", folder, "d", "--role", "viewer").out
+    assert "A coordinator that runs from this folder knows it within a second." in out
+    assert str(folder / "coordinator" / "members.json") in out
     revoked = json.loads(fedrel("federation", "revoke", folder, "c", "--json").out)
-    coordinator = folder / "coordinator"
-    assert revoked == {
-        "revoked": "c",
-        "files": [str(coordinator / "members.json"), str(coordinator / "disabled_clients.json")],
-    }
+    members = str(folder / "coordinator" / "members.json")
+    assert revoked == {"revoked": "c", "files": [members]}
     out = fedrel("federation", "revoke", folder, "d").out
-    assert "d is shut out from the coordinator's next start on" in out and str(coordinator / "members.json") in out
+    assert "A coordinator that runs from this kit knows it within a second." in out and members in out
     renewed = json.loads(fedrel("federation", "renew", folder, "a", "b", "--json").out)
-    assert renewed == {name: str(folder / name / "startup/client.crt") for name in ("a", "b")}
-    assert "keeps its old certificate until it is restarted" in fedrel("federation", "renew", folder).out
+    assert renewed == {
+        name: [str(folder / name / file) for file in ("tls/node.crt", "sign/sign.crt")] for name in ("a", "b")
+    }
+    assert "A node that is running takes them up by itself." in fedrel("federation", "renew", folder).out
 
 
 @pytest.mark.parametrize("command", [("add", "x"), ("revoke", "x"), ("renew",)])
@@ -147,23 +147,27 @@ def test_where_there_is_no_federation(refused, command):
     assert "no federation that was made here" in refused("federation", name, "nowhere", *more)
 
 
-def test_without_the_extra_there_is_one_sentence(tmp_path):
-    code = """
+@pytest.mark.parametrize("missing", ["cryptography", "aiohttp"])
+def test_without_the_extra_there_is_one_sentence(made, tmp_path, missing):
+    code = f"""
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "nvflare":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if name.partition(".")[0] == "{missing}":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Refuse())
 from fedrel.cli.app import main
 main()
 """
-    command = [sys.executable, "-c", code, "federation", "new", str(tmp_path / "f"), *NEW]
-    done = subprocess.run(command, capture_output=True, text=True)
+    commands = {
+        "cryptography": ["federation", "new", str(tmp_path / "f"), *NEW],
+        "aiohttp": ["coordinator", "start", str(made[0] / "coordinator"), "--data", str(tmp_path)],
+    }
+    done = subprocess.run([sys.executable, "-c", code, *commands[missing]], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == 'fedrel: a federation needs NVIDIA FLARE: pip install "fedrel[federation]"\n'
+    assert done.stderr == 'fedrel: a federation needs more packages: pip install "fedrel[federation]"\n'
 
 
 def test_other_commands_do_not_wait_for_the_extra():
-    code = "import fedrel.cli.app, sys; assert not {'nvflare', 'cryptography', 'grpc'} & set(sys.modules)"
+    code = "import fedrel.cli.app, sys; assert not {'aiohttp', 'cryptography'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrel.federation.engines.nvflare import provisioning
+from fedrel.federation.kits import provisioning
 from tests.kits import PLATFORMS
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from fedrel.config import DEFAULT_METHOD
-from fedrel.federation.engines.nvflare.kits import open_kit
-from fedrel.federation.engines.nvflare.status import status_files
+from fedrel.federation.kits.kit import SIGN_KEY, TLS_KEY, open_kit
+from fedrel.federation.nodes.status import read_status, status_files
+from fedrel.privacy.blind import of_agreement
 from fedrel.privacy.ledger import read as read_ledger
 from tests.canary import (
     FEDERATED,
@@ -44,15 +45,14 @@ class Tapped(Deployment):
 
     def __init__(self, folder: Path, world: Path) -> None:
         super().__init__(folder, world, PLATFORMS)
-        self.key_log = folder / "session.keys"
         self.taps = {name: Tap("localhost", open_kit(self.kits / name).port) for name in PLATFORMS}
         self.elsewhere: set[tuple[str, int]] = set()  # connections of platforms that go past the taps
         self._watched = threading.Event()
         self._watch = threading.Thread(target=self._look_around)
         for name, tap in self.taps.items():
-            for file in ("kit.json", "startup/fed_client.json"):
-                path = self.kits / name / file
-                path.write_text(path.read_text().replace(str(tap.target[1]), str(tap.port)))
+            path = self.kits / name / "kit.json"
+            path.write_text(path.read_text().replace(str(tap.target[1]), str(tap.port)))
+            self.inject(name, FEDREL_KEY_LOG=str(self.key_log(name)))
             archive = folder / Planted(name).folder
             shutil.copytree(world / name, archive)
             review(archive, name, archive / "verdicts.sqlite")
@@ -76,9 +76,13 @@ class Tapped(Deployment):
         own = ["--data", str(archive), "--store", str(archive / "verdicts.sqlite")] if name in PLATFORMS else []
         super().start(name, *own, *more)
 
+    def key_log(self, name) -> Path:
+        """Where the process with the network may write."""
+        return Path(self.kits / name / "spool" / "transport" / "session.keys")
+
     def said(self, name) -> tuple[bytes, bytes]:
         """All that a platform sent, and all that it was sent, connection after connection."""
-        opened = [plain(talk, self.key_log) for talk in self.taps[name].talks]
+        opened = [plain(talk, self.key_log(name)) for talk in self.taps[name].talks]
         return b"".join(there for there, _ in opened), b"".join(back for _, back in opened)
 
     def _look_around(self):
@@ -110,29 +114,38 @@ def connections(pids) -> set[int]:
 
 @pytest.fixture(scope="module")
 def tapped(world, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tapped")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSLKEYLOGFILE", str(folder / "session.keys"))
-        with Tapped(folder, world) as running:
-            yield running
+    with Tapped(tmp_path_factory.mktemp("tapped"), world) as running:
+        yield running
+
+
+DIGEST = rb'sha256\\": \\"([0-9a-f]{64})'  # of a payload, in a signed text within a head
 
 
 def require_silence(federation: Tapped) -> None:
     """Nothing that was planted, and no key, is in what any platform sent or got, nor anywhere at the coordinator's."""
     secrets = everything_planted()
     key = open_kit(federation.kits / "p0").blinding_key()
-    runs = [path.name.removesuffix(".status.json") for path in status_files(federation.runs)]
-    keys = [key, *(hmac.digest(key, run.encode(), "sha256") for run in runs)]
+    runs = [read_status(path)["run_id"] for path in status_files(federation.runs)]
+    said = {name: federation.said(name) for name in PLATFORMS}
+    agreed = {bytes.fromhex(it.decode()) for _, got in said.values() for it in re.findall(DIGEST, got)}
+    assert runs and agreed
+    keys = [key, *(of_agreement(key, run, digest) for run in runs for digest in agreed)]
     keys += [hmac.digest(it, f"round {round_}".encode(), "sha256") for it in keys[1:] for round_ in range(3)]
     hidden = {form for it in keys for form in (it, it.hex().encode(), base64.b64encode(it))}
-    for name in PLATFORMS:
-        sent, got = federation.said(name)
+    hidden |= {
+        line for name in PLATFORMS for file in (SIGN_KEY, TLS_KEY) for line in secret_lines(federation, name, file)
+    }
+    for sent, got in said.values():
         assert traces(secrets, sent) == [] and traces(secrets, got) == []
         assert not any(form in sent or form in got for form in hidden)
     for folder in (federation.runs, federation.kits / "coordinator", federation.kits / "admin"):
         assert found_in_files(folder, secrets) == {}
     assert traces(secrets, (federation.folder / "coordinator.log").read_bytes()) == []
     assert federation.elsewhere == set()
+
+
+def secret_lines(federation: Tapped, name: str, file: str) -> list[bytes]:
+    return (federation.kits / name / file).read_bytes().splitlines()[1:-1]
 
 
 def unseen(sent: bytes, entries) -> list[str]:
@@ -161,12 +174,11 @@ def test_nothing_that_was_planted_goes_over_the_wire(method, tapped):
 
 @pytest.mark.slow
 def test_a_platform_that_fails_says_nothing_of_its_text_over_the_wire(tapped):
-    """One cannot read its data, another's node itself is broken; the third goes on alone."""
+    """One cannot read its data, another not its own policy; the third goes on alone."""
     break_line(tapped.folder / Planted("p0").folder)
-    start = tapped.kits / "p1" / "local" / "start.json"
-    start.write_text(start.read_text().replace("{", Planted("p1").words[1]))
+    (tapped.kits / "p1" / "local" / "policy.toml").write_text(f"{Planted('p1').words[1]} = [")
     tapped.train("failing", *settings("fedavg", "words that are trained"), "engine.min_platforms=1")
     failures = {name: it["why"] for name, it in tapped.status("failing")["platforms"].items()}
-    assert failures["p0"] == "the reason is in the platform's own log" and failures["p1"] and not failures["p2"]
+    assert failures["p0"] == failures["p1"] == "the reason is in the platform's own log" and not failures["p2"]
     assert f"{Planted('p0').folder}/train.jsonl:3: not a JSON object" in (tapped.kits / "p0" / "node.log").read_text()
     require_silence(tapped)

@@ -10,20 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.errors import UserError
-from fedrel.federation.engines.nvflare import hardening, provisioning
-from fedrel.federation.engines.nvflare.kits import Kit, Party, open_kit
+from fedrel.federation.engines.https.tls import identity_of
+from fedrel.federation.kits import provisioning
+from fedrel.federation.kits.kit import Kit, Party, open_kit
 from fedrel.privacy.policy import Policy
-from tests.kits import PLATFORMS, certify, context, files, handshake
+from tests.kits import PLATFORMS, certificate_in, certify, context, files, handshake, take
 
 # -------------------------------------------------------------------------------- who has which secret
 
 
 def test_a_kit_for_every_party(made):
     assert {path.name for path in made.iterdir()} == {"ca", "coordinator", "admin", *PLATFORMS}
-    assert open_kit(made / "a") == Kit(made / "a", "a", "platform", "localhost", 8999)
+    federation = provisioning.read(made).id
+    assert open_kit(made / "a") == Kit(made / "a", federation, "a", "platform", "localhost", 8999)
     assert open_kit(made / "coordinator").role == "coordinator"
-    assert open_kit(made / "coordinator").keeper().user == "keeper@fedrel.local"
-    assert open_kit(made / "admin").user == "admin@fedrel.local"
+    assert open_kit(made / "admin").role == "admin"
 
 
 def test_platforms_share_a_key_that_nobody_else_has(made, other):
@@ -31,7 +32,7 @@ def test_platforms_share_a_key_that_nobody_else_has(made, other):
     assert len(key) == 32 and key != open_kit(other / "a").blinding_key()
     for party in ("coordinator", "admin", "ca"):
         assert not [path for path, content in files(made / party).items() if key in content]
-    for party in ("coordinator", "admin", "coordinator/keeper"):
+    for party in ("coordinator", "admin"):
         with pytest.raises(UserError, match="has no blinding key; only platforms share it"):
             open_kit(made / party).blinding_key()
 
@@ -39,10 +40,20 @@ def test_platforms_share_a_key_that_nobody_else_has(made, other):
 def test_every_private_key_lies_in_one_place(made):
     keys = {path: content for path, content in files(made).items() if b"PRIVATE KEY" in content}
     assert {str(path) for path in keys} == {
-        *(f"{name}/startup/client.key" for name in (*PLATFORMS, "admin", "coordinator/keeper")),
-        *("coordinator/startup/server.key", "ca/rootCA.key"),
+        *(
+            f"{name}/{key}"
+            for name in (*PLATFORMS, "admin", "coordinator")
+            for key in ("tls/node.key", "sign/sign.key")
+        ),
+        "ca/ca.key",
     }
     assert len(set(keys.values())) == len(keys)
+
+
+def test_what_the_process_with_the_network_may_read_signs_nothing(made):
+    for name in ("a", "coordinator"):
+        assert {path.name for path in (made / name / "tls").iterdir()} == {"ca.pem", "node.crt", "node.key"}
+        assert certificate_in(made / name, "tls").public_key() != certificate_in(made / name, "sign").public_key()
 
 
 def test_kits_are_private_and_name_no_place(made):
@@ -52,7 +63,7 @@ def test_kits_are_private_and_name_no_place(made):
 
 
 def test_a_kit_holds_nothing_that_starts_a_node_past_our_checks(made):
-    assert {path.suffix for path in files(made)} <= {".json", ".default", ".crt", ".key", ".pem", ".txt", ".toml"}
+    assert {path.suffix for path in files(made)} <= {".json", ".crt", ".key", ".pem", ".txt", ".toml"}
 
 
 def test_a_platform_finds_a_policy_to_fill_in(made):
@@ -62,7 +73,7 @@ def test_a_platform_finds_a_policy_to_fill_in(made):
 
 def test_two_federations_have_nothing_in_common(made, other):
     assert provisioning.read(made).id != provisioning.read(other).id
-    assert (made / "ca/rootCA.pem").read_bytes() != (other / "ca/rootCA.pem").read_bytes()
+    assert (made / "ca/ca.pem").read_bytes() != (other / "ca/ca.pem").read_bytes()
 
 
 # ---------------------------------------------------------------------------------------- opening kits
@@ -73,21 +84,29 @@ def test_a_folder_that_is_no_kit(tmp_path):
         open_kit(tmp_path)
 
 
-@pytest.mark.parametrize("entry", ["{}", '{"format": 2}', "[]", '{"format": 1, "name": "a", "role": "queen"}', "{"])
-def test_a_kit_of_another_version_or_broken(federation, entry):
-    (federation / "a/kit.json").write_text(entry)
-    with pytest.raises(UserError, match=r"kit\.json: not "):
+def test_a_kit_of_another_version_or_broken(federation):
+    about = json.loads((federation / "a/kit.json").read_text())
+    changed = [{**about, "format": 3}, {**about, "role": "queen"}, {**about, "port": "x"}, {**about, "port": None}]
+    for entry in ["{}", '{"format": 2}', "[]", "{", *map(json.dumps, changed)]:
+        (federation / "a/kit.json").write_text(entry)
+        with pytest.raises(UserError, match=r"kit\.json: not "):
+            open_kit(federation / "a")
+
+
+def test_a_kit_of_the_version_before(federation):
+    (federation / "a/kit.json").write_text('{"format": 1, "name": "a", "role": "platform"}')
+    with pytest.raises(UserError, match=r"kit\.json: a kit of an earlier version; make a new federation"):
         open_kit(federation / "a")
 
 
 def test_the_clock_and_the_certificate(federation):
     certify(federation, federation / "a", since=timedelta(days=-9), until=timedelta(days=-2))
     day = datetime.now(UTC) - timedelta(days=2)
-    with pytest.raises(UserError, match=f"client.crt: expired on {day:%Y-%m-%d} .*federation renew"):
+    with pytest.raises(UserError, match=f"node.crt: expired on {day:%Y-%m-%d} .*federation renew"):
         open_kit(federation / "a")
     assert open_kit(federation / "a", dates=False).name == "a"
     certify(federation, federation / "a", since=timedelta(days=2), until=timedelta(days=9))
-    with pytest.raises(UserError, match=r"client.crt: valid from .* UTC on, and the clock says"):
+    with pytest.raises(UserError, match=r"node.crt: valid from .* UTC on, and the clock says"):
         open_kit(federation / "a")
 
 
@@ -99,31 +118,46 @@ def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(made):
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["client.crt", "client.key"], "client.crt: the certificate of b, and this is the kit of a"),
-        (["client.key"], "client.key: not the key of client.crt"),
+        (["tls/node.crt", "tls/node.key"], "node.crt: the certificate of b, and this is the kit of a"),
+        (["sign/sign.crt", "sign/sign.key"], "sign.crt: the certificate of b, and this is the kit of a"),
+        (["tls/node.key"], "node.key: not the key of node.crt"),
+        (["sign/sign.key"], "sign.key: not the key of sign.crt"),
     ],
 )
 def test_a_kit_put_together_from_two(federation, names, sentence):
-    for name in names:
-        shutil.copy(federation / "b/startup" / name, federation / "a/startup" / name)
+    take(federation / "b", federation / "a", *names)
     with pytest.raises(UserError, match=sentence):
         open_kit(federation / "a")
 
 
-def test_a_certificate_of_another_federation(federation, other):
-    for name in ("client.crt", "client.key"):
-        shutil.copy(other / "a/startup" / name, federation / "a/startup" / name)
+def test_the_certificate_of_another_role(federation):
+    certify(federation, federation / "a", since=timedelta(days=-1), until=timedelta(days=9), role="admin")
+    with pytest.raises(UserError, match="this is the kit of a"):
+        open_kit(federation / "a")
+
+
+@pytest.mark.parametrize("part", ["tls/node", "sign/sign"])
+def test_a_certificate_of_another_federation(federation, other, part):
+    take(other / "a", federation / "a", f"{part}.crt", f"{part}.key")
     with pytest.raises(UserError, match="a certificate of another federation"):
         open_kit(federation / "a")
 
 
-@pytest.mark.parametrize("name", ["startup/client.crt", "startup/client.key", "startup/rootCA.pem"])
+@pytest.mark.parametrize("name", ["tls/node.crt", "tls/node.key", "tls/ca.pem", "sign/sign.crt", "sign/sign.key"])
 def test_a_kit_with_a_hole(federation, name):
     (federation / "a" / name).write_text("torn")
     with pytest.raises(UserError, match=r": not a (certificate|private key); copy the kit again"):
         open_kit(federation / "a")
     (federation / "a" / name).unlink()
     with pytest.raises(UserError, match=f"{name}: No such file or directory; the kit is not complete"):
+        open_kit(federation / "a")
+
+
+@pytest.mark.parametrize("name", ["tls/node.key", "sign/sign.key"])
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_key_that_others_can_read_is_a_key_no_more(federation, name, mode):
+    (federation / "a" / name).chmod(mode)
+    with pytest.raises(UserError, match=f"{name}: other users of this machine can read this key; chmod -R go= "):
         open_kit(federation / "a")
 
 
@@ -142,12 +176,23 @@ def test_a_party_survives_its_file(role, until, revoked):
     assert Party.from_json(json.loads(json.dumps(party.as_json()))) == party
 
 
-# ------------------------------------------------------------------------------ TLS as NVFlare does it
+# ------------------------------------------------------------------------------------------ TLS
 
 
-@pytest.mark.parametrize("name", [*PLATFORMS, "admin", "coordinator/keeper"])
+@pytest.mark.parametrize("name", [*PLATFORMS, "admin"])
 def test_the_coordinator_and_its_parties_know_each_other(made, name):
-    handshake(context(made / "coordinator", server=True), context(made / name, server=False))
+    seen = handshake(context(made / "coordinator", server=True), context(made / name, server=False))
+    who = identity_of(seen)
+    assert (who.name, who.role, who.federation) == (name, open_kit(made / name).role, provisioning.read(made).id)
+    assert who.until == certificate_in(made / name).not_valid_after_utc.timestamp()
+    assert seen.version() == "TLSv1.3"
+
+
+def test_an_older_tls_is_refused(made):
+    old = context(made / "a", server=False)
+    old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError, match=r"(?i)unsupported.protocol|version"):
+        handshake(context(made / "coordinator", server=True), old)
 
 
 def test_a_certificate_of_another_authority_is_refused(made, other):
@@ -161,9 +206,15 @@ def test_a_coordinator_of_another_federation_is_refused(made, other):
         handshake(context(other / "coordinator", server=True), context(made / "a", server=False))
 
 
+def test_a_coordinator_under_another_name_is_refused(made):
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for 'elsewhere\.example'"):
+        handshake(
+            context(made / "coordinator", server=True), context(made / "a", server=False), name="elsewhere.example"
+        )
+
+
 def test_no_certificate_is_refused(made):
-    nobody = ssl.create_default_context(cafile=made / "ca/rootCA.pem")
-    nobody.check_hostname = False
+    nobody = ssl.create_default_context(cafile=made / "ca/ca.pem")
     with pytest.raises(ssl.SSLError, match="peer did not return a certificate"):
         handshake(context(made / "coordinator", server=True), nobody)
 
@@ -174,13 +225,27 @@ def test_an_expired_certificate_is_refused(federation):
         handshake(context(federation / "coordinator", server=True), context(federation / "a", server=False))
 
 
-def test_a_platform_cannot_pose_as_the_coordinator(made):
-    impostor = context(made / "b", server=True)
-    with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
+@pytest.mark.parametrize("name", ["b", "admin"])
+def test_a_party_cannot_pose_as_the_coordinator(made, name):
+    impostor = context(made / "coordinator", server=True, identity=made / name)
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"unsuitable certificate purpose|unsupported"):
         handshake(impostor, context(made / "a", server=False))
 
 
-def test_openssl_trusts_this_federation_alone(made, monkeypatch):
-    for name, value in hardening.trusted(made / "a").items():
-        monkeypatch.setenv(name, value)
-    assert ssl.create_default_context().cert_store_stats()["x509_ca"] == 1
+def test_the_coordinator_cannot_pose_as_a_party(made):
+    impostor = context(made / "a", server=False, identity=made / "coordinator")
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"unsuitable certificate purpose|unsupported"):
+        handshake(context(made / "coordinator", server=True), impostor)
+
+
+def test_a_certificate_for_signatures_opens_no_connection(made, tmp_path):
+    signing = shutil.copytree(made / "a", tmp_path / "a")
+    shutil.copy(made / "a/sign/sign.crt", signing / "tls/node.crt")
+    shutil.copy(made / "a/sign/sign.key", signing / "tls/node.key")
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"unsuitable certificate purpose|unsupported"):
+        handshake(context(made / "coordinator", server=True), context(signing, server=False))
+
+
+def test_this_federation_is_trusted_alone(made):
+    for server in (True, False):
+        assert context(made / "a", server=server).cert_store_stats()["x509_ca"] == 1

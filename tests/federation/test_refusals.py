@@ -19,15 +19,18 @@ import torch
 from fedrel.cli.nodes import Departures
 from fedrel.errors import ShutOutError, UserError
 from fedrel.federation.codec import encode
-from fedrel.federation.engines.nvflare import provisioning
-from fedrel.federation.engines.nvflare.kits import Kit, Role, open_kit
-from fedrel.federation.engines.nvflare.remarks import Remarks
+from fedrel.federation.engines.https.session import connect, greet
 from fedrel.federation.engines.remote import Failure
+from fedrel.federation.kits import provisioning
+from fedrel.federation.kits.kit import open_kit
+from fedrel.federation.nodes.audit import read as read_audit
+from fedrel.federation.nodes.platform import PlatformNode
 from fedrel.federation.protocol import named_in
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.ledger import read as read_ledger
 from tests.deployment import FEDREL, Deployment, free_port
-from tests.kits import a_job, ask, certify
+from tests.door import serial_shown
+from tests.kits import certificate_in, certify, take
 from tests.parity.consortium import Consortium, read, write_world
 from tests.processes import descendants
 
@@ -35,11 +38,11 @@ PLATFORMS = ("p0", "p1")
 NODE = """
 import sys
 from pathlib import Path
-from fedrel.federation.engines.nvflare.kits import Kit
-from fedrel.federation.engines.nvflare.node import Node
-folder, name, port = sys.argv[1:]
-kit = Kit(Path(folder), name, "platform", "localhost", int(port))
-Node(kit, {"data": ""}, lambda line: print(line, flush=True)).run()
+from fedrel.federation.kits.kit import Kit
+from fedrel.federation.nodes.platform import PlatformNode
+folder, federation, name, port = sys.argv[1:]
+kit = Kit(Path(folder), federation, name, "platform", "localhost", int(port))
+PlatformNode(kit, Path(folder), "", lambda line: print(line, flush=True)).run()
 """
 
 # -------------------------------------------------------------------- before anything is sent: the kit itself is wrong
@@ -56,7 +59,7 @@ def kits(tmp_path):
 
 
 def without_certificate(kits: Path) -> None:
-    (kits / "a" / "startup" / "client.crt").unlink()
+    (kits / "a" / "tls" / "node.crt").unlink()
 
 
 def of_another_authority(kits: Path) -> None:
@@ -71,9 +74,12 @@ def expired(kits: Path) -> None:
     certify(kits, kits / "a", since=timedelta(days=-9), until=timedelta(days=-2))
 
 
-def take(source: Path, target: Path) -> None:
-    for name in ("client.crt", "client.key"):
-        shutil.copy(source / "startup" / name, target / "startup")
+def open_to_others(kits: Path) -> None:
+    (kits / "a" / "sign" / "sign.key").chmod(0o644)
+
+
+def without_blinding_key(kits: Path) -> None:
+    (kits / "a" / "local" / "blinding.key").unlink()
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,8 @@ def take(source: Path, target: Path) -> None:
         (of_another_authority, "a certificate of another federation"),
         (of_another_platform, "the certificate of b, and this is the kit of a"),
         (expired, "expired on"),
+        (open_to_others, "other users of this machine can read this key"),
+        (without_blinding_key, "copy the key from another platform's kit"),
     ],
 )
 @pytest.mark.parametrize("check", [[], ["--check"]])
@@ -143,77 +151,19 @@ def test_a_method_that_is_not_installed_is_not_submitted(kits, world, refused):
     assert 'method.name = "fedzzz" is no method' in sentence
 
 
-# ------------------------------------------------------------------------------------------------- what a log means
+# ------------------------------------------------------------------------------------------ what a node tells
 
 
-@pytest.mark.parametrize(
-    ("role", "line", "said"),
-    [
-        ("platform", "FederatedClient - INFO - Successfully registered client:a for project x.", "a is connected"),
-        (
-            "platform",
-            "conn_manager - ERROR - Connector [CH00001 ACTIVE tcp://h:1] failed with exception "
-            "SSLCertVerificationError: [SSL] certificate verify failed: self-signed certificate (_ssl.c:1006)",
-            "h:1 is not the coordinator of this federation (self-signed certificate)",
-        ),
-        (
-            "platform",
-            "conn_manager - ERROR - Connector [CH00001 ACTIVE tcp://h:1] failed with exception ConnectionRefusedError: "
-            "[Errno 111] Connection refused",
-            "nobody answers at h:1",
-        ),
-        (
-            "coordinator",
-            "conn_manager - ERROR - Error processing frame: CommError: Code: BAD_DATA Error: connection CN00002 "
-            "authenticated as 'b' but claimed endpoint 'a' requires identity 'a'",
-            "refused somebody with the certificate of b who says to be a",
-        ),
-        ("coordinator", "door - WARNING - refused 10.0.0.7: it has no certificate", "refused 10.0.0.7: it has"),
-        ("coordinator", "ClientManager - INFO - Client: New client a@10.0.0.7 joined. Sent token.", "a joined"),
-    ],
-)
-def test_a_line_of_the_log_is_said_in_plain_words_and_once(role, line, said, tmp_path):
+def test_a_node_whose_name_is_shut_out_ends_with_the_reason(made):
     heard: list[str] = []
-    log = tmp_path / "node.log"
-    log.write_text("what was there before is not news\n")
-    remarks = Remarks(Kit(tmp_path, "a", role, "h", 1), log, heard.append)
-    with log.open("a") as file:
-        file.write(f"2026-01-01 - {line}\nsomething else\n2026-01-01 - {line[:30]}")
-    remarks()
-    remarks()
-    assert len(heard) == 1 and heard[0].startswith(said)
-
-
-def heard_of(tmp_path: Path, role: Role, *lines: str) -> list[str]:
-    heard: list[str] = []
-    log = tmp_path / "node.log"
-    remarks = Remarks(Kit(tmp_path, "a", role, "h", 1), log, heard.append)
-    log.write_text("".join(f"{line}\n" for line in lines))
-    remarks()
-    return heard
-
-
-def test_what_the_training_process_writes_into_the_log_is_not_taken_for_nvflares_word(tmp_path):
-    lines = ["begin: train.jsonl:3: registration rejected: no JSON", "Successfully registered client:a"]
-    assert heard_of(tmp_path, "platform", *lines) == []
-
-
-def test_a_node_whose_name_is_shut_out_ends_with_the_reason(tmp_path):
-    with pytest.raises(ShutOutError, match="the coordinator refuses a: Client 'a' is disabled"):
-        heard_of(tmp_path, "platform", "Authenticator - ERROR - registration rejected: Client 'a' is disabled")
-
-
-def test_a_refusal_that_may_pass_is_not_taken_for_one_for_good(tmp_path):
-    why = "Maximum number of clients reached"
-    with pytest.raises(UserError, match=f"the coordinator refuses a: {why}") as caught:
-        heard_of(tmp_path, "platform", f"Authenticator - ERROR - registration rejected: {why}")
-    assert caught.value.code == 2
-
-
-def test_one_connection_that_replaces_another_is_no_news_and_many_are(tmp_path):
-    line = "sfm_endpoint - INFO - Connection CN1 is evicted for CN2 from endpoint a for exceeding limit 1"
-    assert heard_of(tmp_path, "coordinator", line, line, line) == []
-    assert heard_of(tmp_path, "coordinator", *[line] * 9) == ["a connects again and again: is its kit in use twice?"]
+    node = PlatformNode(open_kit(made / "a"), made, "", heard.append)
+    node._state("connected", final=False)
+    node._state("another node runs with the kit of a; stop it first", final=False)  # that may pass
+    assert heard == ["a is connected", "another node runs with the kit of a; stop it first"]
+    with pytest.raises(ShutOutError, match="the coordinator refuses a: a was shut out of the federation") as caught:
+        node._state("a was shut out of the federation", final=True)
+    assert caught.value.code == 3
+    (made / "a" / "audit.jsonl").unlink()
 
 
 def test_a_node_tells_of_what_its_platform_refused(tmp_path, capsys):
@@ -244,7 +194,7 @@ def wait_for(condition, federation: Deployment, seconds: float = 90.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, federation.story()
-        time.sleep(0.3)
+        time.sleep(0.1)
 
 
 def port_of(federation: Deployment) -> int:
@@ -255,8 +205,9 @@ def port_of(federation: Deployment) -> int:
 def posing(federation: Deployment, kit: Path, name: str):
     """A node that does not look at its own kit before it starts; what it says is in LOG."""
     log = federation.folder / f"{kit.name}.log"
+    about = json.loads((kit / "kit.json").read_text())
     with log.open("w") as file:
-        command = [sys.executable, "-c", NODE, str(kit), name, str(port_of(federation))]
+        command = [sys.executable, "-c", NODE, str(kit), about["federation"], name, str(port_of(federation))]
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         yield process
@@ -271,50 +222,45 @@ def posing(federation: Deployment, kit: Path, name: str):
 
 
 def connected(federation: Deployment) -> list[str]:
-    done = subprocess.run(
-        [FEDREL, "status", str(federation.kits / "admin"), "--json"], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return sorted(json.loads(done.stdout)["connected"])
+    with connect(open_kit(federation.kits / "admin")) as session:
+        return sorted(session.look()["connected"])
 
 
-def knock(port: int, *, certificate: Path | None = None, authority: Path) -> str:
-    """What a stranger with these hears at the door."""
-    context = ssl.create_default_context(cafile=authority / "startup" / "rootCA.pem")
-    if certificate is not None:
-        context.load_cert_chain(certificate / "startup" / "client.crt", certificate / "startup" / "client.key")
-    with (
-        socket.create_connection(("localhost", port), timeout=20) as plain,
-        context.wrap_socket(plain, server_hostname="localhost") as secure,
-    ):
-        try:
-            return repr(secure.recv(1))
-        except (ssl.SSLError, OSError) as error:
-            return str(getattr(error, "reason", None) or error)
+def copied(kit: Path, target: Path) -> Path:
+    """The kit as it was handed out."""
+    ignored = shutil.ignore_patterns("ledger", "memory", "spool", "*.log", "audit.jsonl", ".*")
+    return Path(shutil.copytree(kit, target, ignore=ignored))
 
 
-@pytest.mark.slow
-def test_strangers_are_refused_and_the_coordinator_says_who_and_why(federation, tmp_path):
-    kits, port = federation.kits, port_of(federation)
-    other = tmp_path / "other"
-    provisioning.new(other, host="localhost", port=port, platforms=["p0"])
-    late = shutil.copytree(kits / "p0", tmp_path / "late")
-    certify(kits, late, since=timedelta(days=-9), until=timedelta(days=-2))
-    assert "CERTIFICATE_REQUIRED" in knock(port, authority=kits / "p0")
-    assert "UNKNOWN_CA" in knock(port, certificate=other / "p0", authority=kits / "p0")
-    assert "EXPIRED" in knock(port, certificate=late, authority=kits / "p0")
-    with socket.create_connection(("localhost", port), timeout=20) as plain:
-        plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        with contextlib.suppress(ConnectionResetError):
-            assert plain.recv(100) == b""
-    for why in (
-        "it has no certificate",
-        "its certificate is not of this federation, or not valid now: unable to get local issuer certificate",
-        "its certificate is not of this federation, or not valid now: certificate has expired",
-        "it speaks plain text, not TLS",
-    ):
-        wait_for(lambda why=why: f"refused 127.0.0.1: {why}" in said(federation, "coordinator"), federation, 20)
-    assert connected(federation) == ["p0", "p1"]
+def test_who_may_only_look_starts_and_stops_nothing(federation):
+    experiment = (federation.world / "experiment.toml").read_text()
+    with connect(open_kit(federation.kits / "eve")) as session:
+        wait_for(lambda: sorted(session.look()["connected"]) == ["p0", "p1"], federation)
+        for forbidden in (
+            lambda: session.submit("eves", experiment),
+            lambda: session.submit("eves", ""),
+            lambda: session.stop("eves"),
+        ):
+            with pytest.raises(UserError, match=r"refuses eve: /v1/(submit|stop) is not for a viewer"):
+                forbidden()
+    assert federation.status("eves")["state"] == "unknown"
+    refused = [it for it in read_audit(federation.kits / "coordinator") if it["event"] == "refused"]
+    assert {it["name"] for it in refused} == {"eve"}
+    assert {it["address"] for it in refused} == {"127.0.0.1"}
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(federation):
+    admin = ssl.create_default_context(cafile=federation.kits / "admin/tls/ca.pem")
+    admin.load_cert_chain(federation.kits / "admin/tls/node.crt", federation.kits / "admin/tls/node.key")
+    before, pids = serial_shown(port_of(federation), admin), federation.processes("coordinator")
+    provisioning.renew(federation.kits)
+    wanted = certificate_in(federation.kits / "coordinator").serial_number
+    wait_for(lambda: serial_shown(port_of(federation), admin) == wanted, federation, 10)
+    assert wanted != before
+    assert federation.processes("coordinator") == pids
+    wait_for(lambda: "a renewed certificate is in use" in said(federation, "coordinator"), federation, 10)
+    assert connected(federation) == ["p0", "p1"]  # and nobody was cut off
+    assert " is gone" not in said(federation, "coordinator")
 
 
 @pytest.mark.slow
@@ -323,7 +269,9 @@ def test_who_connects_and_says_nothing_keeps_nobody_out(federation):
     with contextlib.ExitStack() as silent:
         for _ in range(5):
             silent.enter_context(socket.create_connection(("localhost", port), timeout=20))
-        assert open_kit(federation.kits / "p0").greet(timeout=8) == "TLSv1.3"
+        began = time.monotonic()
+        greet(open_kit(federation.kits / "p0"))
+        assert time.monotonic() - began < 5
         wait_for(lambda: "it said nothing for 10 seconds" in said(federation, "coordinator"), federation, 30)
 
 
@@ -331,9 +279,7 @@ def test_who_connects_and_says_nothing_keeps_nobody_out(federation):
 def test_a_platform_with_the_certificate_of_another_never_takes_part(federation, tmp_path):
     """And neither does one with a kit of another federation; the run goes on with those who belong to it."""
     kits, port = federation.kits, port_of(federation)
-    impostor = shutil.copytree(
-        kits / "p0", tmp_path / "impostor", ignore=shutil.ignore_patterns("ledger", "*.log", ".*")
-    )
+    impostor = copied(kits / "p0", tmp_path / "impostor")
     take(kits / "p1", impostor)
     provisioning.new(tmp_path / "other", host="localhost", port=port, platforms=["p9"])
     foreign = (tmp_path / "other" / "p9").rename(tmp_path / "foreign")
@@ -342,13 +288,12 @@ def test_a_platform_with_the_certificate_of_another_never_takes_part(federation,
     assert checked.returncode == 2
     assert "is not the coordinator of this federation" in checked.stderr
     with posing(federation, impostor, "p0"), posing(federation, foreign, "p9"):
-        wait_for(
-            lambda: "refused somebody with the certificate of p1 who says to be p0" in said(federation, "coordinator"),
-            federation,
-        )
+        wait_for(lambda: "another node runs with the kit of p1" in said(federation, "coordinator"), federation)
         result = federation.train("among-themselves", "method.name=fedavg", "extractor.embeddings=trainable")
         assert result["rounds"] == 3
-        wait_for(lambda: "it does not take this node for p0" in said(federation, "impostor"), federation)
+        wait_for(
+            lambda: "another node runs with the kit of p1; stop it first" in said(federation, "impostor"), federation
+        )
         wait_for(lambda: "is not the coordinator of this federation" in said(federation, "foreign"), federation)
     status = federation.status("among-themselves")
     assert set(status["platforms"]) == {"p0", "p1"}
@@ -359,48 +304,62 @@ def test_a_platform_with_the_certificate_of_another_never_takes_part(federation,
 
 
 @pytest.mark.slow
-def test_who_may_only_look_starts_and_stops_nothing(federation):
-    kit, experiment = str(federation.kits / "eve"), str(federation.world / "experiment.toml")
-    for command in (["submit", kit, experiment, "--name", "eves"], ["submit", kit, "--resume", "among-themselves"]):
-        done = subprocess.run([FEDREL, *command], capture_output=True, text=True, timeout=90)
-        assert done.returncode == 2, done.stderr
-        assert "this identity has no right to submit a run; ask for a kit with the role admin" in done.stderr
-    assert federation.status("eves")["state"] == "unknown"
-    shown = subprocess.run([FEDREL, "status", kit, "--json"], capture_output=True, text=True, timeout=60)
-    assert shown.returncode == 0 and sorted(json.loads(shown.stdout)["connected"]) == ["p0", "p1"]
-
-
-@pytest.mark.slow
-def test_a_job_that_carries_code_or_names_other_classes_runs_nowhere(federation, tmp_path):
-    marker = tmp_path / "code-ran"
-    code = a_job(tmp_path / "code")
-    (code / "app" / "custom").mkdir()
-    (code / "app" / "custom" / "code.py").write_text(f"open({str(marker)!r}, 'w')")
-    for job, why in ((code, "BYOC not permitted"), (a_job(tmp_path / "classes"), "")):
-        number = ask(federation.kits / "admin", "submit", job)
-        wait_for(lambda number=number: "FINISHED" in str(ask(federation.kits / "admin", "meta", number)), federation)
-        meta = ask(federation.kits / "admin", "meta", number)
-        assert meta["status"] != "FINISHED:COMPLETED" and why in str(meta.get("job_deploy_detail"))
-    assert not marker.exists()
-    wait_for(lambda: "refused a job that carries code" in said(federation, "coordinator"), federation, 20)
-    classes = "refused a job that names nvflare.app_common"
-    wait_for(lambda: any(classes in said(federation, name) for name in ("coordinator", *PLATFORMS)), federation, 20)
-    assert connected(federation) == ["p0", "p1"]
-
-
-@pytest.mark.slow
-def test_a_platform_that_was_shut_out_is_told_so_and_ends(federation):
-    """The last test here: the coordinator is started anew."""
-    provisioning.revoke(federation.kits, "p1")
-    federation.nodes["coordinator"].terminate()
-    federation.nodes["coordinator"].wait(60)
-    federation.start("coordinator")
-    wait_for(lambda: "p0 is back" in said(federation, "coordinator"), federation)
-    wait_for(lambda: "the coordinator does not know p1 any more" in said(federation, "p1"), federation)
-    assert connected(federation) == ["p0"]
+def test_whoever_has_a_platforms_connection_alone_cannot_answer_for_it(federation, tmp_path):
+    """The TLS key of p1 was stolen, and p1 is away: the thief gets requests, but its answers are not p1's."""
     federation.nodes["p1"].terminate()
     federation.nodes["p1"].wait(60)
+    thief = copied(federation.kits / "p0", tmp_path / "thief")
+    take(federation.kits / "p1", thief, "tls/node.crt", "tls/node.key")
+    about = json.loads((thief / "kit.json").read_text())
+    (thief / "kit.json").write_text(json.dumps({**about, "name": "p1"}))
+    (thief / "train.jsonl").write_bytes((federation.world / "p1" / "train.jsonl").read_bytes())
+    with posing(federation, thief, "p1"):
+        wait_for(lambda: "p1 is connected" in said(federation, "thief"), federation)
+        settings = ["method.name=fedavg", "extractor.embeddings=trainable", "engine.min_platforms=1"]
+        result = federation.train("robbed", *settings, "training.rounds=1")
+        assert result["rounds"] == 1
+    status = federation.status("robbed")
+    assert status["platforms"]["p1"]["failures"] and not status["platforms"]["p0"]["failures"]
+    assert "p1" not in json.dumps([json.loads(line) for line in ledger_of(federation, "robbed")])
+    federation.start("p1")
+    wait_for(lambda: connected(federation) == ["p0", "p1"], federation)
+
+
+def ledger_of(federation: Deployment, run: str) -> list[str]:
+    return (federation.runs / run / "ledger.jsonl").read_text().splitlines()
+
+
+@pytest.mark.slow
+def test_an_experiment_that_cannot_be_run_fails_and_the_next_one_goes_on(federation):
+    with connect(open_kit(federation.kits / "admin")) as session:
+        session.submit("no-toml", "this is no experiment")
+        session.submit("no-method", '[method]\nname = "fedzzz"\n')
+        session.submit("centralised", '[method]\nname = "centralised"\n')
+        for run, why in (("no-toml", "not valid TOML"), ("no-method", "no method"), ("centralised", "")):
+            status = federation.wait(run, lambda status: status["state"] in ("failed", "done"))
+            assert status["state"] == "failed" and why in status["why"]
+            assert status["attempt"] == 1
+    federation.train("after-them", "method.name=fedavg", "extractor.embeddings=trainable", "training.rounds=1")
+
+
+@pytest.mark.slow
+def test_a_platform_that_was_shut_out_is_cut_off_at_once_and_ends(federation):
+    """The last test here. A run is going on, and goes on with the other one."""
+    settings = ["training.rounds=200", "training.patience=1000", "engine.min_platforms=1", "engine.deadline=600"]
+    given = [part for setting in (*settings, "method.name=fedavg") for part in ("--set", setting)]
+    federation.submit(str(federation.world / "experiment.toml"), *given, "--name", "long")
+    federation.wait("long", lambda status: status["round"] >= 2)
+    provisioning.revoke(federation.kits, "p1")
+    began = time.monotonic()
+    wait_for(lambda: "p1 is gone: shut out" in said(federation, "coordinator"), federation, 10)
+    assert time.monotonic() - began < 5
+    assert federation.nodes["p1"].wait(20) == ShutOutError.code
+    assert "the coordinator refuses p1: p1 was shut out of the federation" in said(federation, "p1")
+    now = federation.status("long")["round"]
+    federation.wait("long", lambda status: status["round"] > now + 2)
+    assert connected(federation) == ["p0"]
     federation.start("p1")
     assert federation.nodes["p1"].wait(120) == ShutOutError.code
-    assert "the coordinator refuses p1: Client 'p1' is disabled" in said(federation, "p1")
-    assert connected(federation) == ["p0"]
+    with connect(open_kit(federation.kits / "admin")) as session:
+        session.stop("long")
+    federation.wait("long", lambda status: status["state"] == "stopped", 30)

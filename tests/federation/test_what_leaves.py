@@ -5,12 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from fedrel import datasets
 from fedrel.bags import fact_name
 from fedrel.encoding.words import WordEncoding
-from fedrel.federation.codec import decode
+from fedrel.federation.codec import decode, encode
+from fedrel.federation.engines.remote import Failure
 from fedrel.federation.protocol import named_in
+from fedrel.learning.named import Named
+from fedrel.privacy.ledger import read as read_ledger
 from tests.canary import Recorded, planted_world
 from tests.parity.consortium import PLATFORMS, read
 
@@ -60,6 +64,33 @@ def test_keys_of_a_method_that_remembers_last_for_a_run_and_no_longer(world, tmp
     assert one[0].isdisjoint(two[0])
 
 
+def test_keys_differ_between_two_runs_of_one_name_and_with_what_was_agreed(world, tmp_path):
+    """A coordinator that runs the same again, or changes a word of the agreement, can compare nothing."""
+    settings = ["method.name=evidence", "extractor.embeddings=trainable", "training.rounds=1"]
+    found = []
+    for number, (run_id, more) in enumerate([("a" * 32, []), ("b" * 32, []), ("a" * 32, ["training.lr=0.123"])]):
+        consortium = Recorded(world, tmp_path / str(number), read(world, *settings, *more), "same")
+        consortium.run_id = run_id
+        consortium.train(tmp_path / f"run-{number}")
+        shown = consortium.records("show").values()
+        found.append(set().union(*(named_in(reply, "evidence")["key"].tolist() for reply in shown)))
+    assert len(set().union(*found)) == sum(map(len, found)) > 0
+
+
+def test_a_platform_remembers_each_run_by_itself(world, tmp_path):
+    """Not by its name: the control variates of one run are nothing to the next."""
+    experiment = read(world, "method.name=scaffold", "extractor.embeddings=trainable", "training.rounds=1")
+    sent = []
+    for run_id in ("a" * 32, "b" * 32):
+        consortium = Recorded(world, tmp_path / "homes", experiment, "same")
+        consortium.run_id = run_id
+        consortium.train(tmp_path / f"run-{run_id[0]}")
+        sent.append([content for _, task, _, content in consortium.answers if task == "train"])
+    assert len(sent[0]) == 3 and sent[0] == sent[1]
+    kept = {path.parent.name for path in (tmp_path / "homes" / "p0" / "memory").glob("*/round-0.safetensors")}
+    assert kept == {"a" * 32, "b" * 32}
+
+
 def test_elections_are_those_of_the_facts_themselves(elections):
     for consortium in elections.values():
         facts = {name: facts_of(consortium, name) for name in PLATFORMS}
@@ -86,6 +117,42 @@ def facts_of(consortium, name):
     firsts = participant.site.shard.rows[participant.site.shard.bag_starts[:-1]].tolist()
     elected = [row for row in firsts if dataset.train.labels[row] >= participant.site.first_relation]
     return [fact_name(dataset, dataset.train, row) for row in elected]
+
+
+# --------------------------------------------------------------------------- a coordinator that singles out
+
+
+def test_training_on_two_sentences_is_refused_where_the_policy_wants_more(world, tmp_path):
+    """A coordinator that names the winners of an election can leave a platform one fact to train on, and could read
+    it off the change of the weights."""
+    lazy = ["method.name=lazy-mil", "method.warmup=0", "method.na=elected"]
+    consortium = Recorded(world, tmp_path / "homes", read(world, *lazy, "extractor.embeddings=trainable"))
+    local = tmp_path / "homes" / "p0" / "local"
+    local.mkdir(parents=True)
+    (local / "policy.toml").write_text("[settings]\nmin_sentences = 20\n")
+    consortium.begin()
+    weights = consortium.coordination.setup.weights
+    ballot = consortium.ask("p0", "score", 0, encode({"weights": weights}))
+    assert not isinstance(ballot, Failure)
+    won = torch.zeros_like(named_in(decode(ballot), "ballot")["key"], dtype=torch.bool)
+
+    def train(facts):
+        won[:facts] = True
+        return consortium.ask("p0", "train_elected", 0, encode({"wins": Named(won=won)}))
+
+    answer = train(2)
+    assert isinstance(answer, Failure)
+    assert "refused: its policy wants more sentences behind what it sends" in answer.why
+    assert not isinstance(train(len(won)), Failure)
+    consortium.close()
+    entries = list(read_ledger(tmp_path / "homes" / "p0" / "ledger" / "ledger.jsonl"))
+    assert [(it.task, bool(it.refused)) for it in entries] == [
+        ("begin", False),
+        ("score", False),
+        ("train_elected", True),
+        ("train_elected", False),
+    ]
+    assert "its policy wants more sentences behind what it sends" in entries[2].refused
 
 
 # ------------------------------------------------------------ what does leave, where words are trained

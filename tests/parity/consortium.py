@@ -1,4 +1,4 @@
-"""A federation without a network: a coordinator and workers of separate folders, behind the frames of a real one."""
+"""A federation without a network: a coordinator and workers of separate folders, behind the requests of a real one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fedrel.cli.app import app
 from fedrel.execution import Execution
 from fedrel.federation.codec import encode
 from fedrel.federation.engines.remote import Failure, Remote
-from fedrel.federation.frames import Frame
+from fedrel.federation.signing import Request, sha256
 from fedrel.parties import coordinate, federated
-from fedrel.worker import Worker
+from fedrel.worker import Home, Worker
 
 PLATFORMS = ("p0", "p1", "p2")
 SMALL = [
@@ -50,9 +50,12 @@ class Consortium:
     """`carry` is where a test can lose, change or record messages."""
 
     def __init__(self, world: Path, home: Path, experiment: config.Experiment, run: str = "run") -> None:
-        self.world, self.home, self.run = world, home, run
+        self.world, self.folder, self.run = world, home, run
+        self.stores: dict[str, str] = {}  # verdicts of a platform's reviewers
+        self.number = 0
+        self.run_id = sha256(run.encode())[:32]  # in a federation it is drawn: two runs of a name have two
         self.coordination = coordinate(experiment, world / "coordinator", PLATFORMS)
-        self.workers = {name: Worker() for name in PLATFORMS}
+        self.workers: dict[str, Worker] = {}
         self.attempt = 1
         self.failures: list[tuple[str, str]] = []
         self.engine = Remote(
@@ -77,32 +80,36 @@ class Consortium:
     def execution(self, folder: Path, *, resume: bool = False) -> Execution:
         return Execution(self.coordination.setup, folder, resume=resume, engine=self.engine)
 
-    def carry(self, task, round_, messages):
+    def carry(self, task, round_, messages, most):
         return {name: self.ask(name, task, round_, payload) for name, payload in messages.items()}
 
-    def ask(self, name, task, round_, payload):
-        kit = self.home / name
+    def home(self, name) -> Home:
+        kit = self.folder / name
         for folder in ("ledger", "memory", "local"):
             (kit / folder).mkdir(parents=True, exist_ok=True)
-        key = kit / "local" / "blinding.key"
-        key.write_bytes(b"k" * 32)
-        header = {
-            "do": "begin" if task == "begin" else "task",
-            "run": self.run,
-            "task": task,
-            "round": round_,
-            "attempt": self.attempt,
-            "name": name,
-            "data": str(self.world / name),
-            "store": "",
-            "key": str(key),
-            "policy": str(kit / "local" / "policy.toml"),
-            "ledger": str(kit / "ledger" / "ledger.jsonl"),
-            "memory": str(kit / "memory"),
-        }
-        answer = self.workers[name](Frame(header, bytes(payload)))
-        if answer.header:
-            return Failure(str(answer.header))
+        home = Home.of(kit, name, self.world / name, self.stores.get(name, ""))
+        home.blinding_key.write_bytes(b"k" * 32)
+        return home
+
+    def ask(self, name, task, round_, payload):
+        self.workers.setdefault(name, Worker(self.home(name)))
+        self.number += 1
+        request = Request(
+            federation="fedrel-test",
+            run=self.run,
+            run_id=self.run_id,
+            to=name,
+            task=task,
+            round=round_,
+            attempt=self.attempt,
+            number=self.number,
+            seconds=60.0,
+            bytes=len(payload),
+            sha256=sha256(payload),
+        )
+        answer = self.workers[name](request, bytes(payload))
+        if answer.state != "done":
+            return Failure(f"{answer.state}: {answer.why}")
         return bytearray(answer.payload)
 
     def close(self) -> None:

@@ -142,8 +142,8 @@ def meddle(consortium, change):
     """`change` sees every answer: task, platform and what arrived."""
     carry = consortium.engine.carry
 
-    def carried(task, round_, messages):
-        return {name: change(task, round_, name, it) for name, it in carry(task, round_, messages).items()}
+    def carried(task, round_, messages, most):
+        return {name: change(task, round_, name, it) for name, it in carry(task, round_, messages, most).items()}
 
     consortium.engine.carry = carried
 

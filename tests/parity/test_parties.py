@@ -1,4 +1,4 @@
-"""Platforms that read their own folder alone, behind the worker's frames, train what one process would have trained."""
+"""Platforms that read their own folder alone, and answer requests, train what one process would have trained."""
 
 from dataclasses import replace
 

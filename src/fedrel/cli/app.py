@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from fedrel.cli import (
+    audit,
     compare,
     data,
     estimate,
@@ -13,6 +14,7 @@ from fedrel.cli import (
     label,
     ledger,
     methods,
+    nvflare,
     partition,
     review,
     run,
@@ -39,6 +41,8 @@ app.add_typer(coordinator_app, name="coordinator")
 app.add_typer(platform_app, name="platform")
 feedback_app = typer.Typer(no_args_is_help=True, help="What users said of predictions.")
 app.add_typer(feedback_app, name="feedback")
+nvflare_app = typer.Typer(no_args_is_help=True, help="A FLARE federation that carries our messages.")
+app.add_typer(nvflare_app, name="nvflare")
 ledger_app = typer.Typer(no_args_is_help=True, help="What left a platform.")
 app.add_typer(ledger_app, name="ledger")
 
@@ -48,7 +52,15 @@ for command in (run.run, compare.compare, tune.tune, show.show, methods.methods,
 app.command("review")(guarded(review.review))
 for subcommand in (data.world, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))
-for provision in (federation.new, federation.add, federation.revoke, federation.renew, federation.show):
+for provision in (
+    federation.new,
+    federation.add,
+    federation.revoke,
+    federation.renew,
+    federation.show,
+    federation.backup,
+    federation.restore,
+):
     federation_app.command(provision.__name__)(guarded(provision))
 for admin_command in (submitting.submit, submitting.status, submitting.stop):
     app.command(admin_command.__name__)(guarded(admin_command))
@@ -56,7 +68,17 @@ feedback_app.command("estimate")(guarded(estimate.estimate))
 feedback_app.command("export")(guarded(verdicts.export))
 feedback_app.command("import")(guarded(verdicts.import_))
 feedback_app.command("show")(guarded(verdicts.show))
+for relaying in (nvflare.job, nvflare.site):
+    nvflare_app.command(relaying.__name__)(guarded(relaying))
 ledger_app.command("show")(guarded(ledger.show))
+audit_app = typer.Typer(no_args_is_help=True, help="Who connected to a node, asked, and was refused.")
+app.add_typer(audit_app, name="audit")
+audit_app.command("show")(guarded(audit.show))
+
+
+@audit_app.callback()
+def _show_is_a_word_of_its_own() -> None:
+    """A group with one command would take its name for an argument otherwise."""
 
 
 @app.callback(invoke_without_command=True)

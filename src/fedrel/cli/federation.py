@@ -15,11 +15,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedrel.cli.console import out, print_json, say, tell
+from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError
 
 if TYPE_CHECKING:
-    from fedrel.federation.engines.nvflare.kits import Kit, Party
+    from fedrel.federation.kits.kit import Kit, Party
 
 _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 _Dir = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `fedrel federation new` made.")]
@@ -82,19 +82,19 @@ def add(
     if json_:
         print_json(json.dumps({"name": name, "role": role, "kit": str(kit)}))
         return
-    tell(f"{kit} is the kit of {name} ({role}). The coordinator lets it in at once.")
-    if role == "platform":
-        say(f"so that new runs ask it, copy {folder}/coordinator/members.json to the coordinator's kit")
+    tell(f"{kit} is the kit of {name} ({role}).")
+    tell("A coordinator that runs from this folder knows it within a second. If it runs from a copy, replace there:")
+    tell(f"  {folder}/coordinator/members.json")
 
 
 def revoke(folder: _Dir, name: Annotated[str, typer.Argument(metavar="NAME")], json_: _Json = False) -> None:
-    """Shut a party out. Its certificate stays valid, but the coordinator refuses the name from its next start on."""
+    """Shut a party out: the coordinator refuses the name at once, whatever its certificate says."""
     files = _provisioning().revoke(folder, name)
     if json_:
         print_json(json.dumps({"revoked": name, "files": [str(file) for file in files]}))
         return
-    tell(f"{name} is shut out from the coordinator's next start on, for good: the name is not given again.")
-    tell("If the coordinator runs from a copy of its kit, copy these files there, then restart it:")
+    tell(f"{name} is shut out for good: the name is not given again.")
+    tell("A coordinator that runs from this kit knows it within a second. If it runs from a copy, replace there:")
     for file in files:
         tell(f"  {file}")
     tell("A platform keeps what it knows, the blinding key too: if that must not be, make a new federation.")
@@ -108,13 +108,13 @@ def renew(
     """Give out new certificates for the keys that are there; nothing else in a kit changes."""
     renewed = _provisioning().renew(folder, names or [])
     if json_:
-        print_json(json.dumps({name: str(path) for name, path in renewed.items()}))
+        print_json(json.dumps({name: [str(path) for path in paths] for name, paths in renewed.items()}))
         return
-    table = Table("who", "file to copy into the kit (it is no secret)")
-    for name, path in renewed.items():
-        table.add_row(Text(name), Text(str(path)))
+    table = Table("who", "files to copy into the kit (they are no secret)")
+    for name, paths in renewed.items():
+        table.add_row(Text(name), Text("\n".join(map(str, paths))))
     out.print(table)
-    tell("A process that is running keeps its old certificate until it is restarted.")
+    tell("A node that is running takes them up by itself.")
 
 
 def show(
@@ -134,6 +134,47 @@ def show(
     if late:
         names = ", ".join(party.name for party in late)
         tell(f"Renew soon (fedrel federation renew DIR NAME): {names}", "yellow")
+
+
+_Passphrase = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="Its first line is the passphrase; else you are asked.")
+]
+
+
+def backup(
+    kit: Annotated[Path, typer.Argument(metavar="KIT")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+    passphrase_file: _Passphrase = None,
+) -> None:
+    """Put a kit into one encrypted file: keys, certificates, policy, ledger and memory."""
+    opened = _kits().open_kit(kit, dates=False)
+    from fedrel.federation.kits import backup as backups
+
+    count = backups.backup(opened, file, _passphrase(passphrase_file, twice=True))
+    tell(f"{file} holds {count} files of the kit of {opened.name}; without the passphrase it is lost.")
+    tell(f"Get it back with: fedrel federation restore {_quoted(file)} NEW_FOLDER")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `backup` wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="KIT", help="A folder that is not there yet.")],
+    passphrase_file: _Passphrase = None,
+) -> None:
+    """Get a kit back from a backup."""
+    _kits()
+    from fedrel.federation.kits import backup as backups
+
+    restored = backups.restore(file, folder, _passphrase(passphrase_file))
+    tell(f"{folder} is the kit of {restored.name} ({restored.role}) again. What left after the backup is not in it.")
+
+
+def _passphrase(file: Path | None, *, twice: bool = False) -> str:
+    if file is None:
+        return str(typer.prompt("passphrase", hide_input=True, confirmation_prompt=twice, err=True))
+    try:
+        return file.read_text(encoding="utf-8").split("\n", 1)[0]
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
 
 
 def _parties(path: Path) -> list[Party]:
@@ -180,22 +221,22 @@ def _address(coordinator: str, port: int | None) -> tuple[str, int]:
 
 def _provisioning() -> ModuleType:
     with federation_extra():
-        from fedrel.federation.engines.nvflare import provisioning
+        from fedrel.federation.kits import provisioning
     return provisioning
 
 
 def _kits() -> ModuleType:
     with federation_extra():
-        from fedrel.federation.engines.nvflare import kits
-    return kits
+        from fedrel.federation.kits import kit
+    return kit
 
 
 @contextmanager
 def federation_extra() -> Iterator[None]:
-    """Around imports inside a command: NVFlare is an extra, and no other command should wait for it."""
+    """Around imports inside a command: what a federation needs is an extra, and no other command waits for it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("nvflare", "cryptography"):
+        if (error.name or "").partition(".")[0] not in ("aiohttp", "cryptography"):
             raise
-        raise UserError('a federation needs NVIDIA FLARE: pip install "fedrel[federation]"') from None
+        raise UserError('a federation needs more packages: pip install "fedrel[federation]"') from None

@@ -11,6 +11,7 @@ coordinator_app = typer.Typer(no_args_is_help=True, help="The coordinator of a f
 platform_app = typer.Typer(no_args_is_help=True, help="A platform of a federation.")
 coordinator_app.command("start")(guarded(nodes.coordinator))
 platform_app.command("start")(guarded(nodes.platform))
+platform_app.command("check")(guarded(nodes.platform_check))
 
 
 @coordinator_app.callback()

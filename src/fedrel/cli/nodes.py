@@ -1,88 +1,188 @@
-"""`fedrel coordinator start` and `fedrel platform start`: a party's node, in the foreground."""
+"""`fedrel coordinator start`, `fedrel platform start` and `check`: a party's node, in the foreground."""
 
 from __future__ import annotations
 
 import json
 import socket
-import threading
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fedrel.cli.console import say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.errors import UserError
-from fedrel.federation.engines.nvflare.status import read_status, status_files
+from fedrel.federation.nodes.status import read_status, status_files
 from fedrel.files import Tail
+from fedrel.foreign import shown
 from fedrel.units import megabytes
 
 if TYPE_CHECKING:
-    from fedrel.federation.engines.nvflare.kits import Kit
+    from fedrel.federation.kits.kit import Kit
+    from fedrel.federation.nodes.relay import Relay
 
 KitFolder = Annotated[Path, typer.Argument(help="The kit: a folder made by `fedrel federation new`.")]
 Check = Annotated[bool, typer.Option("--check", help="Only look whether everything is in place.")]
+CarrierName = Annotated[
+    Literal["https", "nvflare"],
+    typer.Option("--carrier", help="nvflare: a FLARE federation that runs already carries the messages."),
+]
+RelayFolder = Annotated[
+    Path | None, typer.Option("--relay", metavar="FOLDER", help="Where FLARE finds this node [default: in the kit].")
+]
+RelayUser = Annotated[
+    str | None, typer.Option("--relay-user", metavar="NAME", help="The user as whom FLARE runs here; not your own.")
+]
 
 
 def coordinator(
     kit: KitFolder,
     data: Annotated[Path, typer.Option("--data", help="Public data: any of dev, test and train.")],
     runs: Annotated[Path, typer.Option("--runs", help="Folder for the results.")] = Path("runs"),
+    carrier: CarrierName = "https",
+    relay: RelayFolder = None,
+    relay_user: RelayUser = None,
     check: Check = False,
 ) -> None:
     """Run the coordinator's node until Ctrl-C. It holds public data only, and never sees a sentence of a platform."""
     opened = _open(kit, "coordinator")
+    with federation_extra():
+        if find_spec("aiohttp") is None:  # a child of the node loads it, and could not say why it ends
+            raise ModuleNotFoundError(name="aiohttp")
     _check_data(data)
+    chosen = _relay(kit, carrier, relay, relay_user)
     if check:
         _check_listening(opened)
+        _tell_protection()
         tell("all in place", "bold")
         return
-    from fedrel.federation.engines.nvflare.keeper import Keeper
-    from fedrel.federation.engines.nvflare.node import Node
+    from fedrel.federation.nodes.coordinator import CoordinatorNode
 
-    runs.mkdir(parents=True, exist_ok=True)
-    keeper = Keeper(opened, runs.absolute(), say)
-    watching = threading.Thread(target=keeper.watch, daemon=True)
-    watching.start()
     say(f"coordinator on {opened.host}:{opened.port}; runs go to {runs}; Ctrl-C ends it")
-    settings = {"data": str(data.absolute()), "runs": str(runs.absolute())}
-    try:
-        Node(opened, settings, say, News(runs)).run()
-    finally:
-        keeper.ended.set()
-        watching.join(5)
+    _tell_relay(chosen, kit)
+    CoordinatorNode(opened, data.absolute(), runs.absolute(), _say, News(runs), chosen).run()
 
 
 def platform(
     kit: KitFolder,
     data: Annotated[Path, typer.Option("--data", help="This platform's own text: train, perhaps dev and test.")],
     store: Annotated[Path | None, typer.Option("--store", help="Verdicts of this platform's reviewers.")] = None,
+    carrier: CarrierName = "https",
+    relay: RelayFolder = None,
+    relay_user: RelayUser = None,
     check: Check = False,
 ) -> None:
     """Run a platform's node until Ctrl-C. Its text stays where it is; what leaves is in its ledger."""
     opened = _open(kit, "platform")
-    opened.blinding_key()
-    _check_data(data)
-    from fedrel.privacy.policy import Policy
-
-    policy = opened.folder / "local" / "policy.toml"
-    Policy.read(policy)
+    policy = _check_platform(opened, data)
+    chosen = _relay(kit, carrier, relay, relay_user)
     if check:
         from fedrel.algorithms import METHODS  # loads torch, which the node itself does without
+        from fedrel.privacy.policy import Policy
 
         Policy.read(policy, methods=METHODS)
-        _check_reaching(opened)
+        if chosen is None:
+            _check_reaching(opened)
         _check_memory()
+        _tell_protection()
         tell("all in place", "bold")
         return
-    from fedrel.federation.engines.nvflare.node import Node, folder_for
+    from fedrel.federation.nodes.platform import PlatformNode
 
-    for name in ("ledger", "memory"):
-        folder_for(opened, name)
-    say(f"platform {opened.name}: joins {opened.host}:{opened.port}; Ctrl-C ends it")
+    where = "by way of FLARE" if chosen else f"{opened.host}:{opened.port}"
+    say(f"platform {opened.name}: joins {where}; Ctrl-C ends it")
+    _tell_relay(chosen, kit, data)
     say(f"what leaves: fedrel ledger show {kit}; what may: {policy}")
-    settings = {"data": str(data.absolute()), "store": str(store.absolute()) if store else ""}
-    Node(opened, settings, say, Departures(opened.folder / "ledger" / "ledger.jsonl")).run()
+    departures = Departures(opened.folder / "ledger" / "ledger.jsonl")
+    PlatformNode(opened, data.absolute(), str(store.absolute()) if store else "", _say, departures, chosen).run()
+
+
+def platform_check(
+    kit: KitFolder,
+    data: Annotated[Path | None, typer.Option("--data", help="This platform's own text, if it is here.")] = None,
+    carrier: CarrierName = "https",
+    relay: RelayFolder = None,
+    relay_user: RelayUser = None,
+) -> None:
+    """Say how well a platform's text and keys are protected on this machine, and what could be better."""
+    opened = _open(kit, "platform")
+    if data is not None:
+        _check_platform(opened, data)
+    _tell_certificate(opened)
+    problems = [*_tell_protection(), *_open_to_others([kit, *([data] if data else [])])]
+    if carrier == "nvflare":
+        problems += _flare_reads(kit, data, relay, relay_user)
+    for problem in problems:
+        tell(f"  - {problem}", "yellow")
+    tell("well protected" if not problems else f"{len(problems)} things could be better", "bold")
+
+
+def _relay(kit: Path, carrier: str, folder: Path | None, user: str | None) -> Relay | None:
+    from fedrel.federation.nodes.relay import relay
+
+    if carrier == "nvflare":
+        return relay(kit, folder, user)
+    if folder is not None or user is not None:
+        raise UserError("--relay and --relay-user mean something with --carrier nvflare alone")
+    return None
+
+
+def _flare_reads(kit: Path, data: Path | None, folder: Path | None, user: str | None) -> list[str]:
+    """Why FLARE's processes could read what they should not."""
+    from fedrel.federation.nodes.relay import Relay, user_id
+
+    return Relay(folder or kit, user_id(user)).warnings([kit, *([data] if data else [])])
+
+
+def _tell_relay(relay: Relay | None, *private: Path) -> None:
+    if relay is None:
+        return
+    say(f"FLARE's job finds this node at {relay.socket}")
+    for warning in relay.warnings(private):
+        tell(warning, "yellow")
+
+
+def _check_platform(kit: Kit, data: Path) -> Path:
+    """All that a platform needs before it starts; its policy."""
+    from fedrel.privacy.policy import Policy
+
+    kit.blinding_key()
+    _check_data(data)
+    policy = kit.folder / "local" / "policy.toml"
+    Policy.read(policy)
+    return policy
+
+
+def _tell_protection() -> list[str]:
+    """What the kernel can give to the node's processes here; the problems with it."""
+    from fedrel.sandbox import available
+
+    found = available()
+    for name, holds, meaning in (
+        ("files", found.files, "the process with the network can read its own TLS key and no text (Landlock)"),
+        ("network", found.network, "the process with the text can open no connection (seccomp)"),
+        ("programs", found.programs, "the process with the network can start no program (seccomp)"),
+        ("memory", found.memory, "no other process of the same user can look into theirs"),
+    ):
+        tell(f"{name:<12} {'yes' if holds else 'NO '}  {meaning}", "" if holds else "red")
+    return list(found.problems)
+
+
+def _open_to_others(folders: list[Path]) -> list[str]:
+    """Files with text or keys that other users of the machine can read."""
+    found = []
+    for folder in folders:
+        paths = [folder, *folder.rglob("*")] if folder.is_dir() else [folder]
+        loose = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o077]
+        if loose:
+            found.append(f"{folder}: other users can read {len(loose)} of its files; chmod -R go= {folder}")
+    return found
+
+
+def _say(line: str) -> None:
+    """What a node tells may hold words of other parties."""
+    say(shown(line, 500))
 
 
 class News:
@@ -100,7 +200,7 @@ class News:
             now = (status["state"], status["round"], status["why"])
             if self.told.get(path.name) != now:
                 self.told[path.name] = now
-                say(_line(status))
+                _say(_line(status))
 
 
 def _line(status: dict[str, object]) -> str:
@@ -120,12 +220,12 @@ class Departures:
         for line in self._new.lines():
             entry = json.loads(line)
             what = f"refused: {entry['refused']}" if "refused" in entry else megabytes(entry["bytes"])
-            say(f"{entry['run']}: round {entry['round']}, {entry['task']}: {what}")
+            _say(f"{entry['run']}: round {entry['round']}, {entry['task']}: {what}")
 
 
 def _open(path: Path, role: str) -> Kit:
     with federation_extra():
-        from fedrel.federation.engines.nvflare.kits import open_kit
+        from fedrel.federation.kits.kit import open_kit
 
     kit = open_kit(path)
     if kit.role != role:
@@ -150,7 +250,10 @@ def _check_listening(kit: Kit) -> None:
 
 
 def _check_reaching(kit: Kit) -> None:
-    tell(f"coordinator  {kit.host}:{kit.port} knows this kit ({kit.greet()})")
+    from fedrel.federation.engines.https.session import greet
+
+    greet(kit)
+    tell(f"coordinator  {kit.host}:{kit.port} knows this kit")
     _tell_certificate(kit)
 
 

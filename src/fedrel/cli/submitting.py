@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,17 +20,20 @@ from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.cli.run import Settings
 from fedrel.errors import UserError
-from fedrel.federation.engines.nvflare.status import ENDED, read_start, read_status, status_files
+from fedrel.federation.nodes.status import ALIVE, ENDED, QUEUED
+from fedrel.files import run_name
+from fedrel.foreign import shown
 from fedrel.units import megabytes
 
 if TYPE_CHECKING:
-    from fedrel.federation.engines.nvflare.kits import Kit
-    from fedrel.federation.engines.nvflare.session import Admin
+    from fedrel.federation.engines.https.session import Session
+    from fedrel.federation.kits.kit import Kit
 
-KitFolder = Annotated[Path, typer.Argument(help="The admin's kit, or the coordinator's on its own machine.")]
-_LOOK = 1.0
+KitFolder = Annotated[Path, typer.Argument(help="The kit of an admin; for `status`, a viewer's will do.")]
+_LOOK = 0.5
 _STOP = 60.0  # seconds that a run has to end
-_SHOWN = 5  # runs that have ended
+_OLD = 30.0  # seconds without a sign of life, after which a status says so
+_CELL = 300  # characters
 
 
 def submit(
@@ -44,29 +46,25 @@ def submit(
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for platforms.")] = 60.0,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Start a run on the federation: the same experiment file as for `fedrel run`."""
+    """Start a run on the federation: the same experiment file as for `fedrel run`. Runs take turns."""
     opened = _open(kit)
     if resume and (experiment or set_ or name):
         raise UserError("--resume goes on with the run's own experiment; leave out the file, --set and --name")
-    from fedrel.federation.engines.nvflare.session import connect
+    from fedrel.federation.engines.https.session import connect
 
     settings = None if resume else _settings(experiment, set_)
-    run = resume or name or f"{experiment.stem if experiment else 'run'}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", run):
-        raise UserError(f"--name {run}: letters, digits, . _ and - only, at most 80")
-    with connect(opened, timeout=max(wait, 10.0)) as admin:
-        if resume:
-            _require_resumable(admin, resume)
-        _wait_for_platforms(admin, settings.engine.min_platforms if settings else 1, wait)
-        job = admin.submit(run, config.to_toml(config.to_table(settings)) if settings else "")
-        say(f"{run} was submitted")
+    run = run_name(resume or name or f"{experiment.stem if experiment else 'run'}-{time.strftime('%Y%m%d-%H%M%S')}")
+    with connect(opened) as session:
+        _wait_for_platforms(session, settings.engine.min_platforms if settings else 1, wait)
+        place = session.submit(run, config.to_toml(config.to_table(settings)) if settings else "")
+        say(f"{run} was submitted" + (f"; {place} before it" if place else ""))
         if not follow:
             if json_:
-                print_json(json.dumps({"run": run, "job": job}))
+                print_json(json.dumps({"run": run, "place": place}))
             else:
                 tell(f"see how it does with: fedrel status {kit}")
             return
-        status_ = _follow(admin, run)
+        status_ = _follow(session, run)
     _present(opened, status_, json_)
 
 
@@ -80,145 +78,140 @@ def _settings(path: Path | None, given: list[str]) -> config.Experiment:
     return replace(settings, data=replace(settings.data, path=""))  # everybody has their own
 
 
-def _wait_for_platforms(admin: Admin, wanted: int, seconds: float) -> None:
+def _wait_for_platforms(session: Session, wanted: int, seconds: float) -> None:
     """A run can begin without some; it is kinder to wait for those who are on their way."""
     until = time.monotonic() + seconds
-    while len(here := admin.connected()) < wanted:
+    while True:
+        try:
+            here = session.look()["connected"]
+        except UserError:
+            if time.monotonic() > until:
+                raise
+            here = {}
+        if len(here) >= wanted:
+            say(f"connected: {', '.join(shown(name) for name in sorted(here))}")
+            return
         if time.monotonic() > until:
             raise UserError(
                 f"{len(here)} of at least {wanted} platforms are connected after {seconds:g} s "
                 f"({', '.join(sorted(here)) or 'none'}); start them, or set engine.min_platforms lower"
             )
         time.sleep(_LOOK)
-    say(f"connected: {', '.join(sorted(here))}")
 
 
-def _require_resumable(admin: Admin, run: str) -> None:
-    if not any(job.run == run for job in admin.jobs()):
-        raise UserError(f"--resume {run}: the coordinator knows no such run; see `fedrel status`")
-    if admin.state(run) is not None:
-        raise UserError(f"--resume {run}: it is running")
-
-
-def _follow(admin: Admin, run: str) -> dict[str, Any]:
-    """Until the run has ended, through as many jobs as it takes."""
-    last: dict[str, Any] = {"run": run, "state": "starting", "round": 0}
+def _follow(session: Session, run: str) -> dict[str, Any]:
+    """Until the run has ended; a coordinator that is away for a while is waited for."""
+    last: dict[str, Any] = {"run": run, "state": QUEUED, "round": 0}
     told: tuple[object, ...] = ()
     with Live(console=err, transient=True, auto_refresh=False) as live:
         while last["state"] not in ENDED:
             time.sleep(_LOOK)
-            last = admin.state(run) or last
+            try:
+                last = session.state(run) or last
+            except UserError as error:
+                last = {**last, "why": str(error)}
+            line = _line(last)
             if err.is_terminal:
-                live.update(_tables([last], {}), refresh=True)
-            elif (now := (last["state"], last["round"])) != told:
+                live.update(Text(line), refresh=True)
+            elif told != (now := (last["state"], last["round"], last.get("why"))):
                 told = now
-                say(f"{run}: {last['state']}, round {last['round']} of {last.get('rounds', '?')} {last.get('why', '')}")
+                say(line)
     return last
 
 
-def _present(kit: Kit, status_: dict[str, Any], as_json: bool) -> None:
+def _line(status: dict[str, Any]) -> str:
+    if status["state"] == QUEUED:
+        return f"{status['run']}: waits for its turn, {status.get('place', 0)} before it"
+    score = status.get("score")
+    dev = f", dev {status['metric']} {score:.3f}" if isinstance(score, float) else ""
+    why = f": {shown(str(status['why']), _CELL)}" if status.get("why") else ""
+    return f"{status['run']}: {status['state']}, round {status['round']} of {status.get('rounds') or '…'}{dev}{why}"
+
+
+def _present(kit: Kit, status: dict[str, Any], json_: bool) -> None:
     from fedrel.cli.show import result_table
 
-    if status_["state"] != "done":
-        raise UserError(f"{status_['run']} {status_['state']} after round {status_['round']}: {status_['why']}")
-    if as_json:
-        print_json(json.dumps(status_["result"], indent=1))
+    if status["state"] != "done":
+        why = shown(str(status.get("why", "")), 1000)
+        raise UserError(f"{status['run']} {status['state']} after round {status['round']}: {why}")
+    if json_:
+        print_json(json.dumps(status["result"], indent=1))
         return
-    out.print(result_table(status_["result"]))
-    folder = Path(status_["folder"])
-    where = str(folder) if kit.role == "coordinator" or folder.is_dir() else f"{folder} on {kit.host}"
+    out.print(result_table(status["result"]))
+    folder = Path(status["folder"])
+    where = shown(str(folder)) if folder.is_dir() else f"{shown(str(folder))} on {kit.host}"
     tell(f"result  {where}", "bold")
 
 
 def status(
     kit: KitFolder,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing, until Ctrl-C.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show the federation: platforms, runs, rounds, bytes, failures."""
     opened = _open(kit)
-    from fedrel.federation.engines.nvflare.session import connect
+    from fedrel.federation.engines.https.session import connect
 
-    with connect(opened) as admin:
+    with connect(opened) as session:
         if json_:
-            print_json(json.dumps(_look(admin, opened), indent=1))
+            found = session.look()
+            print_json(json.dumps({"runs": found["runs"], "connected": found["connected"]}, indent=1))
             return
         if not watch:
-            out.print(_tables(**_look(admin, opened)))
+            out.print(tables(session.look()))
             return
         with Live(console=out, auto_refresh=False) as live:
             while True:
-                live.update(_tables(**_look(admin, opened)), refresh=True)
-                time.sleep(_LOOK)
+                live.update(tables(session.look()), refresh=True)
+                time.sleep(2 * _LOOK)
 
 
-def _look(admin: Admin, kit: Kit) -> dict[str, Any]:
-    running = {job.run: job.id for job in reversed(admin.jobs()) if job.state == "RUNNING"}
-    try:
-        found = [admin.state(run) for run in running]
-    except UserError:  # who may only look sees less
-        found = [
-            {"run": run, "job": job, "state": "running", "round": "?", "metric": ""} for run, job in running.items()
-        ]
-    going = [it for it in found if it]
-    return {"runs": [*going, *_ended(admin, kit, {it["run"] for it in going})], "connected": admin.connected()}
-
-
-def _ended(admin: Admin, kit: Kit, going: set[str]) -> list[dict[str, Any]]:
-    """The last runs that are over: on the coordinator's machine with why, elsewhere as NVFlare calls it."""
-    if runs := _runs_here(kit):
-        files = sorted(status_files(runs), key=lambda path: path.stat().st_mtime)
-        known = [status_ for path in files if (status_ := read_status(path))]
-    else:
-        known = [
-            {"run": job.run, "state": job.state.lower().removeprefix("finished:"), "round": "?", "metric": ""}
-            for job in reversed(admin.jobs())
-        ]
-    over = {it["run"]: it for it in known if it["run"] not in going}
-    return list(over.values())[-_SHOWN:]
-
-
-def _runs_here(kit: Kit) -> Path | None:
-    """Where the coordinator keeps its runs, if this is its kit and it was started with it."""
-    try:
-        return Path(read_start(kit.folder)["runs"]) if kit.role == "coordinator" else None
-    except (OSError, ValueError):
-        return None
-
-
-def _tables(runs: list[dict[str, Any]], connected: dict[str, float]) -> Table:
+def tables(found: dict[str, Any]) -> Table:
+    """Everything in it may be foreign text: it is shown letter by letter, never as markup."""
     grid = Table.grid(padding=(1, 0))
     table = Table("run", "state", "round", "dev", "best", "doing")
-    for it in runs:
-        score = it.get("score")
-        table.add_row(
-            it["run"],
-            it["state"],
-            f"{it['round']} of {it.get('rounds', '?')}",
-            f"{it['metric']} {score:.3f}" if isinstance(score, float) else "",
-            str(it.get("best_round") or ""),
-            it.get("why") or (it.get("doing", "") if it["state"] not in ENDED else ""),
-        )
-    if not runs:
+    for it in found["runs"]:
+        table.add_row(*(Text(shown(cell, _CELL)) for cell in _row(it)))
+    if not found["runs"]:
         table.add_row("no run", "", "", "", "", "")
     grid.add_row(table)
-    of_runs = {name: entry for it in runs for name, entry in it.get("platforms", {}).items()}
-    parties = Table("platform", "connected", "last answer", "sent", "failures", "last failure")
-    for name in sorted(connected.keys() | of_runs.keys()):
+    # Of several runs, the one at work counts, or else the last.
+    in_order = sorted(found["runs"], key=lambda it: (it["state"] in ALIVE, it.get("beat") or 0.0))
+    of_runs = {name: entry for it in in_order for name, entry in (it.get("platforms") or {}).items()}
+    parties = Table("platform", "connected", "last answer", "sent", "failures", "out of line", "last trouble")
+    for name in sorted(found["connected"].keys() | of_runs.keys()):
         mine = of_runs.get(name, {})
-        here = Text("yes", "green") if name in connected else Text("no", "red")
         seen = datetime.fromtimestamp(mine["seen"], UTC).strftime("%H:%M:%S UTC") if mine.get("seen") else ""
-        failures = mine.get("failures", 0)
+        failures, suspicions = mine.get("failures", 0), mine.get("suspicions", 0)
+        trouble = "; ".join(str(mine[kind]) for kind in ("suspicion", "why") if mine.get(kind))
         parties.add_row(
-            name,
-            here,
-            seen,
-            megabytes(mine["bytes"]) if mine else "",
+            Text(shown(name, 60)),
+            Text("yes", "green") if name in found["connected"] else Text("no", "red"),
+            Text(seen),
+            Text(megabytes(mine.get("bytes", 0)) if mine else ""),
             Text(str(failures), "red" if failures else ""),
-            mine.get("why", ""),
+            Text(str(suspicions), "red" if suspicions else ""),
+            Text(shown(trouble, _CELL)),
         )
     grid.add_row(parties)
     return grid
+
+
+def _row(it: dict[str, Any]) -> tuple[str, ...]:
+    score, state = it.get("score"), str(it["state"])
+    doing = it.get("why") or (it.get("doing", "") if state not in ENDED else "")
+    if state == QUEUED:
+        doing = f"{it.get('place', 0)} before it"
+    elif state not in ENDED and it.get("silent", 0.0) > _OLD:
+        doing = f"{doing} (no sign of life for {it['silent']:.0f} s)".strip()
+    return (
+        str(it["run"]),
+        state,
+        f"{it['round']} of {it['rounds']}" if it.get("rounds") else "not begun",
+        f"{it['metric']} {score:.3f}" if isinstance(score, float) else "",
+        str(it.get("best_round") or ""),
+        str(doing),
+    )
 
 
 def stop(
@@ -227,26 +220,24 @@ def stop(
 ) -> None:
     """Stop a run; it can be gone on with."""
     opened = _open(kit)
-    from fedrel.federation.engines.nvflare.session import connect
+    from fedrel.federation.engines.https.session import connect
 
-    with connect(opened) as admin:
-        running = {
-            it["run"]: it["job"] for it in _look(admin, opened)["runs"] if it["state"] not in ENDED and "job" in it
-        }
-        if not run and len(running) != 1:
-            raise UserError(f"{len(running)} runs are going on; name one of them: {', '.join(running) or 'none'}")
-        chosen = run or next(iter(running))
-        if chosen not in running:
-            raise UserError(f"{chosen} is not running; see `fedrel status {kit}`")
-        admin.command(running[chosen], "stop")
+    with connect(opened) as session:
+        going = [str(it["run"]) for it in session.look()["runs"] if it["state"] not in ENDED]
+        if not run and len(going) != 1:
+            raise UserError(f"{len(going)} runs are going on; name one of them: {', '.join(going) or 'none'}")
+        chosen = run or going[0]
+        if chosen not in going:
+            raise UserError(f"{shown(chosen)} is not running; see `fedrel status {kit}`")
+        session.stop(chosen)
         until = time.monotonic() + _STOP
-        while admin.running(chosen) and time.monotonic() < until:
+        while time.monotonic() < until and (session.state(chosen) or {"state": "stopped"})["state"] not in ENDED:
             time.sleep(_LOOK)
     tell(f"{chosen} stops; go on with: fedrel submit {kit} --resume {chosen}")
 
 
 def _open(path: Path) -> Kit:
     with federation_extra():
-        from fedrel.federation.engines.nvflare.kits import open_kit
+        from fedrel.federation.kits.kit import open_kit
 
     return open_kit(path)

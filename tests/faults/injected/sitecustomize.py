@@ -1,8 +1,9 @@
 """Makes one process of a federation misbehave: on PYTHONPATH of a test's node, with FEDREL_FAULT saying how.
 
-`reply:KIND:N` changes the N-th answer of a platform's training process: garbage, nan, norm, shape, dtype, field,
-oversize, twice. `disk` lets no file of that process grow. `checkpoint` kills the coordinator's job, once, in the
-middle of writing the checkpoint of its fourth round.
+`reply:KIND:N` changes the N-th answer of a platform's training process before it is signed: garbage, nan, norm, shape,
+dtype, field, oversize, noise, twice. `begin:KIND` changes each of its answers to `begin`. `disk` lets no file of it
+grow. `checkpoint` kills the process of the coordinator's run, once, in the middle of writing the checkpoint of its
+fourth round. FEDREL_KEY_LOG is where a platform's process with the network writes down its session keys.
 """
 
 import os
@@ -14,19 +15,45 @@ _fault = os.environ.get("FEDREL_FAULT", "")
 _line = Path("/proc/self/cmdline").read_bytes()
 
 
-def _spoil_replies(kind, number):
-    from fedrel.federation import frames
+def _once_confined(install):
+    """The libraries that make threads are loaded when the kernel's limits hold, as without us."""
+    from fedrel.federation.channel import Channel
 
-    send = frames.send
-    sent = [0]
+    send = Channel.send
 
-    def changed(frame):
+    def sending(self, header, payload=None):
+        send(self, header, payload)
+        if header.get("do") == "confined":
+            install()
+
+    Channel.send = sending
+
+
+def _spoil_replies(kind, chosen):
+    from fedrel.federation.channel import Channel
+    from fedrel.worker import Worker
+
+    call, send = Worker.__call__, Channel.send
+    answered = [0]
+
+    def spoilt(self, request, payload):
+        outcome = call(self, request, payload)
+        answered[0] += bool(outcome.payload)
+        if not outcome.payload or not chosen(request, answered[0]) or kind == "twice":
+            return outcome
+        return outcome._replace(payload=os.urandom(1000) if kind == "garbage" else changed(outcome.payload))
+
+    def changed(payload):
         import torch
 
         from fedrel.federation.codec import decode, encode
         from fedrel.learning.named import Named
 
-        record = decode(bytearray(frame.payload))
+        record = decode(bytearray(payload))
+        if kind == "field":
+            return encode(record | {"surprise": 1.0})
+        if kind == "oversize":
+            return encode(record | {"more": Named(zeros=torch.zeros(30_000_000))})
         group = next(name for name, value in record.items() if isinstance(value, Named))
         name = next(name for name, tensor in record[group].items() if tensor.is_floating_point() and tensor.numel() > 1)
         tensor = record[group][name].clone()
@@ -34,36 +61,38 @@ def _spoil_replies(kind, number):
             tensor.view(-1)[0] = float("nan")
         elif kind == "norm":
             tensor += 1e9
+        elif kind == "noise":
+            tensor += 50 * torch.randn(tensor.shape)
         elif kind == "shape":
             tensor = tensor.reshape(-1)[:-1]
         elif kind == "dtype":
             tensor = tensor.double()
-        elif kind == "field":
-            record["surprise"] = 1.0
-        elif kind == "oversize":
-            record[group]["more"] = torch.zeros(30_000_000)
         record[group][name] = tensor
-        return frames.Frame(frame.header, encode(record))
+        return encode(record)
 
-    def spoilt(pipe, frame):
-        if frame.payload and "do" not in frame.header:
-            sent[0] += 1
-            if sent[0] == number:
-                if kind == "garbage":
-                    frame = frames.Frame(frame.header, os.urandom(1000))
-                elif kind == "twice":
-                    send(pipe, frame)
-                else:
-                    frame = changed(frame)
-        send(pipe, frame)
+    def sending(self, header, payload=None):
+        send(self, header, payload)
+        if kind == "twice" and header.get("do") == "reply" and chosen(None, answered[0]):
+            send(self, header, payload)
 
-    frames.send = spoilt
+    Worker.__call__, Channel.send = spoilt, sending
 
 
 def _fill_the_disk():
+    """Files only: a payload between processes lies in memory, of which there is enough."""
     import resource
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))
+    from fedrel.federation.channel import Blob
+
+    write, most = Blob.write, (4_000, resource.RLIM_INFINITY)
+
+    def writing(self, content):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        write(self, content)
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+
+    Blob.write = writing
+    resource.setrlimit(resource.RLIMIT_FSIZE, most)
 
 
 def _die_in_a_checkpoint():
@@ -81,10 +110,32 @@ def _die_in_a_checkpoint():
     os.fsync = deadly
 
 
-if _fault.startswith("reply:") and b"fedrel.worker" in _line:
-    _spoil_replies(_fault.split(":")[1], int(_fault.split(":")[2]))
-elif _fault == "disk" and b"fedrel.worker" in _line:
-    _fill_the_disk()
-elif _fault == "checkpoint" and b"runner_process" in _line:
+def _write_down_keys(path):
+    from fedrel.federation.engines.https import client
+
+    make = client.client_context
+
+    def context(folder):
+        made = make(folder)
+        made.keylog_filename = path
+        return made
+
+    client.client_context = context
+
+
+_what, _, _how = _fault.partition(":")
+if b"confined\0worker" in _line:
+    if _what == "reply":
+        _kind, _number = _how.split(":")
+        _once_confined(lambda: _spoil_replies(_kind, lambda request, count: count == int(_number)))
+    elif _what == "begin":
+        _once_confined(
+            lambda: _spoil_replies(_how, lambda request, count: request is not None and request.task == "begin")
+        )
+    elif _what == "disk":
+        _fill_the_disk()
+elif b"confined\0conductor" in _line and _what == "checkpoint":
     _die_in_a_checkpoint()
+elif b"https.transport" in _line and "FEDREL_KEY_LOG" in os.environ:
+    _write_down_keys(os.environ["FEDREL_KEY_LOG"])
 sys.modules.pop("sitecustomize", None)

@@ -155,9 +155,11 @@ class OnRay(Remote):
         self._lost[number] = f"a worker died: {why}"
         return Failure(self._lost[number])
 
-    def _carry(self, task: str, round_: int, encoded: Mapping[str, Payload]) -> Mapping[str, Payload | Failure]:
+    def _carry(
+        self, task: str, round_: int, messages: Mapping[str, Payload], most: int
+    ) -> Mapping[str, Payload | Failure]:
         names: dict[int, list[str]] = {}
-        for name in encoded:
+        for name in messages:
             names.setdefault(self._place[name], []).append(name)
         parcels: dict[tuple[int, ...], Any] = {}  # a broadcast is one, which all workers share
         arriving = _Arriving(self)
@@ -165,11 +167,11 @@ class OnRay(Remote):
             if number in self._lost:
                 arriving.ready |= dict.fromkeys(own, Failure(self._lost[number]))
                 continue
-            distinct = {id(encoded[name]): encoded[name] for name in own}
+            distinct = {id(messages[name]): messages[name] for name in own}
             if (key := tuple(distinct)) not in parcels:
                 parcels[key] = _ray().put([bytes(payload) for payload in distinct.values()])
             numbers = {known: place for place, known in enumerate(distinct)}
-            sent = {name: numbers[id(encoded[name])] for name in own}
+            sent = {name: numbers[id(messages[name])] for name in own}
             streamed = self._workers[number].answer.options(
                 num_returns="streaming", _generator_backpressure_num_objects=_AHEAD
             )

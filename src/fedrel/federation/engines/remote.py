@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from torch import Tensor
 
@@ -27,7 +28,18 @@ class TooFewError(Exception):
     """Fewer platforms answered than the experiment wants for a round."""
 
 
-Carrier = Callable[[str, int, Mapping[str, Payload]], Mapping[str, Payload | Failure]]
+class Stored(Protocol):
+    """A reply that lies elsewhere until its turn comes; raises BadReplyError if it is not what was signed."""
+
+    def read(self) -> Payload: ...
+
+
+class Carrier(Protocol):
+    """Brings a payload to each platform, and comes back with what arrived: replies of at most so many bytes."""
+
+    def __call__(
+        self, task: str, round_: int, messages: Mapping[str, Payload], most: int
+    ) -> Mapping[str, Payload | Stored | Failure]: ...
 
 
 @dataclass
@@ -56,13 +68,15 @@ class Remote:
         if ask.round != self._round:
             self.active, self._round = set(), ask.round
         self.active |= ask.to.keys()
-        arrived = self.carry(ask.task, ask.round, self._encoded(ask))
+        encoded = self._encoded(ask)
+        form = forms(self.algorithm)[ask.task]
+        most = most_bytes(form, weights=self._weights, sizes=self.sizes)
+        arrived = self.carry(ask.task, ask.round, encoded, most)
         replies = Held()
         for platform in ask.to:
-            payload = arrived.get(platform, Failure("no answer"))
-            reply = self._accepted(ask, platform, payload)
-            if reply is not None and not isinstance(payload, Failure):
-                replies.add(platform, reply, payload)
+            accepted = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")), most)
+            if accepted is not None:
+                replies.add(platform, *accepted)
         if len(replies) < min(self.minimum, len(ask.to)):
             raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
         return replies
@@ -93,24 +107,27 @@ class Remote:
         self.bytes_down += sum(len(payload) for payload in encoded.values())
         return encoded
 
-    def _accepted(self, ask: Ask, platform: str, arrived: Payload | Failure) -> Record | None:
+    def _accepted(
+        self, ask: Ask, platform: str, arrived: Payload | Stored | Failure, most: int
+    ) -> tuple[Record, Payload] | None:
         if isinstance(arrived, Failure):
             self.on_failure(ask, platform, arrived.why)
             return None
-        self.bytes_up += len(arrived)
         form = forms(self.algorithm)[ask.task]
         try:
-            if len(arrived) > (most := most_bytes(form, weights=self._weights, sizes=self.sizes)):
-                raise BadReplyError(f"{len(arrived):,} bytes where at most {most:,} were expected")
-            reply = decode(arrived)
+            payload = arrived if isinstance(arrived, bytes | bytearray) else arrived.read()
+            self.bytes_up += len(payload)
+            if len(payload) > most:
+                raise BadReplyError(f"{len(payload):,} bytes where at most {most:,} were expected")
+            reply = decode(payload)
             check(reply, form, weights=self._weights, sizes=self.sizes)
             self._check_claims(platform, form, reply)
         except (CodecError, BadReplyError) as error:
             self.on_failure(ask, platform, f"refused: {error}")
             return None
-        self.on_upload(Upload(ask.round, platform, ask.task, fields(arrived)))
+        self.on_upload(Upload(ask.round, platform, ask.task, fields(payload)))
         self.on_answer(ask, platform)
-        return reply
+        return reply, payload
 
     def _check_claims(self, platform: str, form: Form, reply: Record) -> None:
         """A platform that claims more sentences than it has would decide the mean alone."""

@@ -1,0 +1,1 @@
+"""Certificates, keys and settings of the parties of a federation."""

@@ -1,0 +1,48 @@
+"""Becomes a process that holds data: gives up the network and most of the disk first, and loads everything else then.
+
+    python -m fedrel.federation.nodes.confined worker|conductor DESCRIPTOR
+
+The order matters: the kernel's limits hold for threads that are made later, and numpy and torch make some at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from fedrel.errors import UserError
+from fedrel.federation.channel import Channel
+from fedrel.sandbox import Limits, confine
+from fedrel.sandbox.paths import accelerator_paths
+
+
+def main() -> None:
+    kind, descriptor = sys.argv[1], int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
+    channel = Channel.inherited(descriptor)
+    first = channel.receive(30.0)
+    if first is None or first.header.get("do") != "start":
+        raise SystemExit("started by hand; use `fedrel platform start` or `fedrel coordinator start`")
+    told = first.header
+    os.environ["TMPDIR"] = told["spool"]
+    writable = tuple(Path(path) for path in told["writable"])
+    protection = confine(Limits(write=writable, network="none", accelerator=bool(accelerator_paths())))
+    channel.send({"do": "confined", "problems": list(protection.problems)})
+    try:
+        if kind == "worker":
+            from fedrel.worker import work
+
+            work(channel, told)
+        else:
+            from fedrel.federation.nodes.conductor import conduct
+
+            conduct(channel, told)
+    except UserError as error:
+        print(f"{kind}: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(error.code) from None
+
+
+if __name__ == "__main__":
+    main()

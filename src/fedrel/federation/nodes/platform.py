@@ -1,0 +1,235 @@
+"""A platform's node: the parent of two processes, one with the network and one with the data, neither of which can do
+what the other can.
+
+It passes signed messages from one to the other, starts what dies, ends what takes too long, and tells people. It has
+no network itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedrel.errors import ShutOutError, UserError
+from fedrel.federation.channel import Blob, ClosedError, Message
+from fedrel.federation.kits.kit import Kit
+from fedrel.federation.nodes.audit import Audit
+from fedrel.federation.nodes.processes import Child, Log, Pauses, ending_signals, only_one
+from fedrel.federation.nodes.relay import BRIDGE, Relay
+from fedrel.files import private_folder
+
+_TICK = 0.5
+_LONGEST = 1e7  # seconds
+TRANSPORT = "fedrel.federation.engines.https.transport"
+
+
+@dataclass
+class Task:
+    """The request that the worker is at."""
+
+    id: int
+    until: float
+    said: object = None  # what the request says but for its number; nobody has checked it here
+    again: bool = False  # whether the worker was asked for it twice
+
+
+@dataclass
+class PlatformNode:
+    kit: Kit
+    data: Path
+    store: str
+    say: Callable[[str], None]
+    each: Callable[[], None] = lambda: None  # called a few times a second
+    relay: Relay | None = None  # another carrier than our own
+    transport: Child | None = None
+    worker: Child | None = None
+    task: Task | None = None
+    pauses: dict[str, Pauses] = field(default_factory=lambda: {"transport": Pauses()})
+    start_again: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.folder = self.kit.folder.absolute()
+        self.audit = Audit(self.folder)
+
+    def run(self) -> None:
+        """Until a signal ends it."""
+        sentence = f"{self.kit.folder}: a node with this kit is running already; stop it first"
+        with only_one(self.folder / ".node.lock", sentence), ending_signals() as ended:
+            self.log = Log(self.folder)
+            self.spool = private_folder(self.folder / "spool")
+            self.audit.write("node started", pid=os.getpid())
+            try:
+                while not ended():
+                    self._keep_transport()
+                    self._hear()
+                    self._look_at_the_clock()
+                    self.each()
+            finally:
+                for child in (self.transport, self.worker):
+                    if child is not None:
+                        child.end(kindly=child is self.transport)
+                self.audit.write("node ended")
+
+    # -- the process with the network -------------------------------------------------------------------------
+
+    def _keep_transport(self) -> None:
+        if self.transport is None and time.monotonic() >= self.start_again:
+            if self.relay is not None:
+                told = self.relay.told("platform", self.kit.name, private_folder(self.spool / "transport"))
+                self.transport = Child.start("bridge", BRIDGE, told, self.log)
+                return
+            told = {
+                "host": self.kit.host,
+                "port": self.kit.port,
+                "tls": str(self.folder / "tls"),
+                "spool": str(private_folder(self.spool / "transport")),
+            }
+            self.transport = Child.start("transport", TRANSPORT, told, self.log)
+
+    def _transport_ended(self) -> None:
+        assert self.transport is not None
+        pause = self.pauses["transport"].after(self.transport)
+        self.transport.reap()
+        self.say(f"the process with the network ended by itself ({self.transport.how}); again in {pause:g} s")
+        self.audit.write("transport ended", how=self.transport.how)
+        self.transport, self.start_again = None, time.monotonic() + pause
+
+    def _from_transport(self, message: Message) -> None:
+        header = message.header
+        match header["do"]:
+            case "request":
+                self._give(int(header["id"]), header["head"], message.payload)
+            case "state":
+                self._state(str(header["state"]), final=header.get("final") is True)
+            case "confined":
+                self._confined("the process with the network", header["problems"])
+            case "unwanted":
+                self.audit.write("reply not wanted", why=str(header["why"]))
+            case "refused":
+                self.audit.write("refused", why=str(header["why"]))
+                self.say(f"refused: {header['why']}")
+            case "failed":
+                raise UserError(str(header["why"]))
+
+    def _state(self, state: str, *, final: bool) -> None:
+        self.audit.write("connected" if state == "connected" else "not connected", why=state)
+        if final:
+            raise ShutOutError(f"the coordinator refuses {self.kit.name}: {state}")
+        self.say(f"{self.kit.name} is connected" if state == "connected" else state)
+
+    def _confined(self, who: str, problems: list[str]) -> None:
+        self.audit.write("confined", who=who, problems=problems)
+        for problem in problems:
+            self.say(f"{who} is not fully confined: {problem}")
+
+    # -- the process with the data ----------------------------------------------------------------------------
+
+    def _give(self, number: int, head: Any, payload: Blob | None) -> None:
+        """To the worker. Whoever asks for something else has given up on what it is at. Whoever asks for the same once
+        more lost the connection, or a process: the worker has the answer as soon as it is done.
+        """
+        said, again = _said(head), False
+        if self.task is not None and self.worker is not None:
+            again = said is not None and said == self.task.said and not self.task.again
+            if not again:
+                self.worker.end(kindly=False)
+                self.worker, self.task = None, None
+        self.worker = self.worker or self._start_worker()
+        self.task = Task(number, time.monotonic() + _seconds(head), said, again)
+        try:
+            self.worker.channel.send({"do": "request", "id": number, "head": head}, payload)
+        except (ClosedError, ValueError):
+            self._worker_ended()
+
+    def _start_worker(self) -> Child:
+        writable = [private_folder(self.folder / name) for name in ("ledger", "memory", "spool/worker")]
+        told = {
+            "kit": str(self.folder),
+            "data": str(self.data),
+            "store": self.store,
+            "spool": str(self.spool / "worker"),
+        }
+        return Child.confined("worker", "training", told, writable, self.log)
+
+    def _worker_ended(self) -> None:
+        assert self.worker is not None
+        self.worker.reap()
+        how, task = self.worker.how, self.task
+        self.worker, self.task = None, None
+        self.audit.write("training process ended", how=how)
+        if task is not None:
+            self._answer(task.id, {"failed": f"the platform's training process ended with {how}"})
+
+    def _from_worker(self, message: Message) -> None:
+        match message.header["do"]:
+            case "reply" if self.task is not None and message.header["id"] == self.task.id:
+                self._answer(self.task.id, message.header["head"], message.payload)
+                self.task = None
+            case "confined":
+                self._confined("the training process", message.header["problems"])
+
+    def _answer(self, number: int, head: dict[str, Any], payload: Blob | None = None) -> None:
+        if self.transport is not None:
+            try:
+                self.transport.channel.send({"do": "reply", "id": number, "head": head}, payload)
+            except ClosedError:
+                self._transport_ended()
+
+    def _look_at_the_clock(self) -> None:
+        if self.task is not None and time.monotonic() > self.task.until and self.worker is not None:
+            self._answer(self.task.id, {"failed": "not done by the deadline"})
+            self.worker.end(kindly=False)
+            self.worker, self.task = None, None
+            self.audit.write("training process ended", how="not done by the deadline")
+
+    # -- both -------------------------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        channels = {
+            child.channel.fileno(): (child, hear, gone)
+            for child, hear, gone in (
+                (self.transport, self._from_transport, self._transport_ended),
+                (self.worker, self._from_worker, self._worker_ended),
+            )
+            if child is not None
+        }
+        if not channels:
+            time.sleep(_TICK)
+            return
+        for descriptor in select.select(list(channels), [], [], _TICK)[0]:
+            child, hear, gone = channels[descriptor]
+            if child not in (self.transport, self.worker):
+                continue  # it ended while the other one was heard
+            try:
+                message = child.channel.receive(0.0)
+                if message is not None:
+                    hear(message)
+            except ClosedError:
+                gone()
+            except (KeyError, TypeError, ValueError):  # a process with the network that was taken over may say anything
+                self.audit.write("invalid message", who=child.who)
+                gone()
+
+
+def _said(head: Any) -> object:
+    """A request but for its number."""
+    try:
+        return {name: value for name, value in json.loads(head["text"]).items() if name != "number"}
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _seconds(head: Any) -> float:
+    """How long the request allows; whether it may allow anything is for the worker to check."""
+    try:
+        seconds = float(json.loads(head["text"])["seconds"])
+        return seconds if math.isfinite(seconds) and 0 < seconds <= _LONGEST else 1.0
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        return 60.0

@@ -1,0 +1,99 @@
+"""Where a run stands: a file beside its folder, which its process writes every second, for people and for the node.
+
+    RUNS/NAME.status.json
+
+Whoever only looks needs neither torch nor a network.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedrel.errors import UserError
+from fedrel.files import run_name, write_whole
+
+ALIVE = ("starting", "running", "waiting")
+ENDED = ("done", "failed", "stopped")
+QUEUED = "queued"
+_SUFFIX = ".status.json"
+
+
+@dataclass
+class Status:
+    """Where a run stands, for `fedrel status` and for whoever must start it again."""
+
+    run: str
+    run_id: str = ""
+    state: str = QUEUED  # or one of ALIVE or ENDED
+    why: str = ""
+    queued: float = 0.0  # when it was submitted
+    by: str = ""  # whoever submitted it
+    place: int = 0  # in the queue; 0: at work
+    experiment: str = ""  # as submitted
+    attempt: int = 0  # how often its process was started
+    epoch: int = 0  # what its requests carry, and what only grows
+    round: int = 0
+    rounds: int = 0
+    doing: str = ""
+    score: float | None = None
+    metric: str = ""
+    best_round: int = 0
+    platforms: dict[str, dict[str, Any]] = field(default_factory=dict)
+    beat: float = 0.0
+    folder: str = ""
+    result: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Status:
+        """Of a file that may be of another version: what is not known here is left out."""
+        return cls(**{name: value for name, value in found.items() if name in cls.__dataclass_fields__})
+
+
+def status_file(runs: Path, run: str) -> Path:
+    return runs / f"{run}{_SUFFIX}"
+
+
+def status_files(runs: Path) -> list[Path]:
+    return sorted(runs.glob(f"*{_SUFFIX}"))
+
+
+def read_status(path: Path) -> dict[str, Any]:
+    """The fields of a Status; nothing, if there is none that can be read, or it is not what such a file says: a node
+    must not fall over a file that somebody changed.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        named = isinstance(found, dict) and "state" in found and f"{found.get('run')}{_SUFFIX}" == path.name
+        return {**asdict(Status(run_name(found["run"]))), **found} if named and _sound(found) else {}
+    except (OSError, ValueError, RecursionError, UserError):
+        return {}
+
+
+def _sound(found: dict[str, Any]) -> bool:
+    """Whether every field is of its type, those of the platforms too."""
+    platforms = found.get("platforms", {})
+    return _alike(found, asdict(Status(""))) and all(
+        isinstance(it, dict) and _alike(it, {"bytes": 0, "failures": 0, "seen": 0.0, "why": ""})
+        for it in platforms.values()
+    )
+
+
+def _alike(found: dict[str, Any], defaults: Mapping[str, Any]) -> bool:
+    def kinds(default: object) -> tuple[type, ...]:
+        return (
+            (float, int, type(None))
+            if default is None
+            else (float, int)
+            if type(default) is float
+            else (type(default),)
+        )
+
+    return all(type(found.get(name, default)) in kinds(default) for name, default in defaults.items())
+
+
+def write_status(path: Path, status: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(status, indent=1), private=True)

@@ -1,0 +1,39 @@
+"""One tiny world for all attacks, and federations on it that most of them share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.place import Place
+from tests.parity.consortium import write_world
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory) -> Path:
+    return write_world(tmp_path_factory.mktemp("attacked") / "world", "data.size=500", "method.name=fedavg")
+
+
+@pytest.fixture(scope="module")
+def place(world) -> Iterator[Place]:
+    """A coordinator's node alone. The folder can be entered by everybody: what keeps others out is our own doing."""
+    with tempfile.TemporaryDirectory(prefix="fedrel-attacked-") as folder:
+        Path(folder).chmod(0o755)
+        made = Place(Path(folder), world)
+        try:
+            yield made.listen()
+        finally:
+            made.__exit__()
+
+
+@pytest.fixture
+def works_after(place) -> Iterator[None]:
+    """Whatever the attack was, the federation answers afterwards, and none of its processes had to be replaced."""
+    before = place.children()
+    yield
+    place.still_works()
+    now = place.children()
+    assert (now["node"], now["network"]) == (before["node"], before["network"]), place.story()
