@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrel.errors import UserError
@@ -54,6 +54,7 @@ def test_another_passphrase_opens_nothing(passphrase, saved, tmp_path):
     assert not (tmp_path / "again").exists()
 
 
+@settings(max_examples=15)  # making a key of a passphrase is slow on purpose
 @given(place=st.integers(0, 10**6), flip=st.integers(1, 255))
 def test_any_changed_byte_is_noticed(place, flip, saved, tmp_path_factory):
     folder = tmp_path_factory.mktemp("changed")
