@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -69,9 +70,9 @@ def test_a_line_that_is_cut(seconds, world, uninterrupted, tmp_path):
             before = federation.wait("run", in_phase("train_elected"))
             line.cut.set()
             happened = time.monotonic()
+            threading.Timer(seconds, line.cut.clear).start()
             waited = recovery(federation, happened, before["round"])
             time.sleep(max(0.0, seconds - (time.monotonic() - happened)))
-            line.cut.clear()
             back = time.monotonic()
             sent = federation.status("run")["platforms"]["p1"]["bytes"]
             federation.wait("run", lambda status: status["platforms"]["p1"]["bytes"] > sent, 90)
