@@ -66,7 +66,7 @@ def test_a_line_that_is_cut(seconds, world, uninterrupted, tmp_path):
     with Line(port_of(federation.kits / "p1")) as line:
         line.lead(federation.kits / "p1")
         with federation:
-            begin(federation, *PATIENT, "--set", "training.rounds=400", "--set", "training.patience=1000")
+            begin(federation, *PATIENT, "--set", "training.rounds=9000", "--set", "training.patience=9000")
             before = federation.wait("run", in_phase("train_elected"))
             line.cut.set()
             happened = time.monotonic()
