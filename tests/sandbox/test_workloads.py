@@ -87,7 +87,7 @@ import numpy, torch
 torch.set_num_threads(2)
 product = torch.ones(300, 300) @ torch.ones(300, 300)
 torch.save(product, Path(sys.argv[1], "product.pt"))
-saved = torch.load(Path(sys.argv[1], "product.pt"))
+saved = torch.load(Path(sys.argv[1], "product.pt"), weights_only=True)
 print(json.dumps([float(product.sum()), float(numpy.ones(3).sum()), float(saved[0, 0])]))
 """
 

@@ -10,8 +10,10 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import stat
+import sys
 import tempfile
 import threading
 import time
@@ -86,6 +88,18 @@ class Blob:
 class Message(NamedTuple):
     header: dict[str, Any]
     payload: Blob | None = None
+
+
+def started(by_hand: str) -> tuple[Channel, dict[str, Any]]:
+    """In a child, whose last argument is the number of its end: that end, and what its node tells it to begin with.
+    `by_hand` is what to say to a person who starts it without a node.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
+    channel = Channel.inherited(int(sys.argv[-1]))
+    first = channel.receive(30.0)
+    if first is None or first.header.get("do") != "start":
+        raise SystemExit(f"started by hand; use {by_hand}")
+    return channel, first.header
 
 
 class Channel:

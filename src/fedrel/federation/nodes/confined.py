@@ -8,24 +8,18 @@ The order matters: the kernel's limits hold for threads that are made later, and
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 
 from fedrel.errors import UserError
-from fedrel.federation.channel import Channel
+from fedrel.federation.channel import started
 from fedrel.sandbox import Limits, confine
 from fedrel.sandbox.paths import accelerator_paths
 
 
 def main() -> None:
-    kind, descriptor = sys.argv[1], int(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
-    channel = Channel.inherited(descriptor)
-    first = channel.receive(30.0)
-    if first is None or first.header.get("do") != "start":
-        raise SystemExit("started by hand; use `fedrel platform start` or `fedrel coordinator start`")
-    told = first.header
+    kind = sys.argv[1]
+    channel, told = started("`fedrel platform start` or `fedrel coordinator start`")
     os.environ["TMPDIR"] = told["spool"]
     writable = tuple(Path(path) for path in told["writable"])
     protection = confine(Limits(write=writable, network="none", accelerator=bool(accelerator_paths())))

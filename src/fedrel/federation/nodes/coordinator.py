@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -22,10 +21,9 @@ from fedrel.federation.channel import Blob, ClosedError, Message
 from fedrel.federation.engines.https import messages
 from fedrel.federation.kits.kit import MEMBERS, Kit
 from fedrel.federation.nodes.audit import Audit
-from fedrel.federation.nodes.processes import Child, Log, Pauses, ending_signals, only_one
+from fedrel.federation.nodes.processes import Child, Heard, Log, Pauses, ending_signals, hear, only_one
 from fedrel.federation.nodes.relay import BRIDGE, Relay
 from fedrel.federation.nodes.status import (
-    ALIVE,
     ENDED,
     QUEUED,
     Status,
@@ -488,31 +486,11 @@ class CoordinatorNode:
 
     def _hear(self) -> None:
         before = time.monotonic()
-        channels = {
-            child.channel.fileno(): (child, hear, gone)
-            for child, hear, gone in (
-                (self.server, self._from_server, self._server_ended),
-                (self.bridge, self._from_bridge, self._bridge_ended),
-                (self.conductor, self._from_conductor, self._conductor_ended),
-            )
-            if child is not None
-        }
-        ready = select.select(list(channels), [], [], _TICK)[0]
+        children: list[Heard] = [
+            (self.server, self._from_server, self._server_ended),
+            (self.bridge, self._from_bridge, self._bridge_ended),
+            (self.conductor, self._from_conductor, self._conductor_ended),
+        ]
+        hear(children, _TICK, lambda who: self.audit.write("invalid message", who=who))
         if time.monotonic() - before > 10 * _TICK:
             self.beat = time.monotonic()  # the whole machine stood still, not the run
-        for descriptor in ready:
-            child, hear, gone = channels[descriptor]
-            if child not in (self.server, self.bridge, self.conductor):
-                continue  # it ended while the other one was heard
-            try:
-                message = child.channel.receive(0.0)
-                if message is not None:
-                    hear(message)
-            except ClosedError:
-                gone()
-            except (KeyError, TypeError, ValueError):  # a process with the network that was taken over may say anything
-                self.audit.write("invalid message", who=child.who)
-                gone()
-
-
-__all__ = ["ALIVE", "CoordinatorNode"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from fedrel.errors import ShutOutError, UserError
 from fedrel.federation.channel import Blob, ClosedError, Message
 from fedrel.federation.kits.kit import Kit
 from fedrel.federation.nodes.audit import Audit
-from fedrel.federation.nodes.processes import Child, Log, Pauses, ending_signals, only_one
+from fedrel.federation.nodes.processes import Child, Heard, Log, Pauses, ending_signals, hear, only_one
 from fedrel.federation.nodes.relay import BRIDGE, Relay
 from fedrel.files import private_folder
 
@@ -192,30 +191,11 @@ class PlatformNode:
     # -- both -------------------------------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        channels = {
-            child.channel.fileno(): (child, hear, gone)
-            for child, hear, gone in (
-                (self.transport, self._from_transport, self._transport_ended),
-                (self.worker, self._from_worker, self._worker_ended),
-            )
-            if child is not None
-        }
-        if not channels:
-            time.sleep(_TICK)
-            return
-        for descriptor in select.select(list(channels), [], [], _TICK)[0]:
-            child, hear, gone = channels[descriptor]
-            if child not in (self.transport, self.worker):
-                continue  # it ended while the other one was heard
-            try:
-                message = child.channel.receive(0.0)
-                if message is not None:
-                    hear(message)
-            except ClosedError:
-                gone()
-            except (KeyError, TypeError, ValueError):  # a process with the network that was taken over may say anything
-                self.audit.write("invalid message", who=child.who)
-                gone()
+        children: list[Heard] = [
+            (self.transport, self._from_transport, self._transport_ended),
+            (self.worker, self._from_worker, self._worker_ended),
+        ]
+        hear(children, _TICK, lambda who: self.audit.write("invalid message", who=who))
 
 
 def _said(head: Any) -> object:

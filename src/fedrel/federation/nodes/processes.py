@@ -7,12 +7,13 @@ import ctypes
 import fcntl
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging.handlers import RotatingFileHandler
@@ -21,7 +22,7 @@ from types import FrameType
 from typing import IO, Any
 
 from fedrel.errors import UserError
-from fedrel.federation.channel import Channel, ClosedError
+from fedrel.federation.channel import Channel, ClosedError, Message
 from fedrel.files import private_cache, private_folder
 from fedrel.foreign import shown
 
@@ -129,6 +130,29 @@ class Child:
         code = self.process.wait()
         hint = " (out of memory?)" if code == -signal.SIGKILL else ""
         return f"signal {-code}{hint}" if code < 0 else f"exit code {code}"
+
+
+Heard = tuple[Child | None, Callable[[Message], None], Callable[[], None]]  # who is told of a message, and of the end
+
+
+def hear(children: Sequence[Heard], seconds: float, invalid: Callable[[str], None]) -> None:
+    """A message of each child that has one, or after a while of none. What is no message of ours ends the child that
+    sent it: a process with the network that was taken over may say anything.
+    """
+    channels = {it[0].channel.fileno(): it for it in children if it[0] is not None}
+    for descriptor in select.select(list(channels), [], [], seconds)[0]:
+        child, told, gone = channels[descriptor]
+        if child is None or child.channel.fileno() != descriptor:
+            continue  # it ended while another one was heard
+        try:
+            message = child.channel.receive(0.0)
+            if message is not None:
+                told(message)
+        except ClosedError:
+            gone()
+        except (KeyError, TypeError, ValueError):
+            invalid(child.who)
+            gone()
 
 
 @dataclass

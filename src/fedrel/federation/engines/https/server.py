@@ -14,10 +14,8 @@ import itertools
 import json
 import os
 import re
-import signal
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections import Counter
@@ -29,7 +27,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from fedrel.federation.channel import Blob, Channel, ClosedError, Message
+from fedrel.federation.channel import Blob, Channel, ClosedError, Message, started
 from fedrel.federation.engines.https import messages
 from fedrel.federation.engines.https.messages import BodyError
 from fedrel.federation.engines.https.tls import identity, server_context
@@ -558,12 +556,7 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> None:
     """`python -m fedrel.federation.engines.https.server DESCRIPTOR`, started by the coordinator's node."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
-    channel = Channel.inherited(int(sys.argv[1]))
-    first = channel.receive(30.0)
-    if first is None or first.header.get("do") != "start":
-        raise SystemExit("started by hand; use `fedrel coordinator start`")
-    told = first.header
+    channel, told = started("`fedrel coordinator start`")
     try:
         listener = _listener(told["port"])
     except OSError as error:

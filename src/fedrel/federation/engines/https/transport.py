@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import secrets
-import signal
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedrel.federation.channel import Channel, ClosedError, Message
+from fedrel.federation.channel import Channel, ClosedError, Message, started
 from fedrel.federation.engines.https import messages
 from fedrel.federation.engines.https.client import Answer, Link, UnreachableError
 from fedrel.sandbox import Limits, confine, python_paths
@@ -124,16 +122,12 @@ class Transport:
 
 def main() -> None:
     """`python -m fedrel.federation.engines.https.transport DESCRIPTOR`, started by the platform's node."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
-    channel = Channel.inherited(int(sys.argv[1]))
-    first = channel.receive(30.0)
-    if first is None or first.header.get("do") != "start":
-        raise SystemExit("started by hand; use `fedrel platform start`")
-    tls, spool = Path(first.header["tls"]), Path(first.header["spool"])
+    channel, told = started("`fedrel platform start`")
+    tls, spool = Path(told["tls"]), Path(told["spool"])
     limits = Limits(read=(*python_paths(), tls, spool), write=(spool,), network="client", programs=False)
     protection = confine(limits)
     channel.send({"do": "confined", "problems": list(protection.problems)})
-    Transport(channel, first.header).run()
+    Transport(channel, told).run()
 
 
 if __name__ == "__main__":

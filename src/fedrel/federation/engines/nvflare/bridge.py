@@ -12,18 +12,16 @@ import json
 import os
 import secrets
 import select
-import signal
 import socket
 import stat
 import struct
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedrel.federation.channel import Blob, Channel, ClosedError, Message
+from fedrel.federation.channel import Blob, Channel, ClosedError, Message, started
 from fedrel.sandbox import Limits, confine, python_paths
 from fedrel.version import installed_version
 
@@ -302,12 +300,7 @@ def listen(folder: Path, *, own: bool) -> socket.socket:
 
 def main() -> None:
     """`python -m fedrel.federation.engines.nvflare.bridge DESCRIPTOR`, started by a node."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
-    node = Channel.inherited(int(sys.argv[1]))
-    first = node.receive(30.0)
-    if first is None or first.header.get("do") != "start":
-        raise SystemExit("started by hand; use `fedrel platform start --carrier nvflare`")
-    told = first.header
+    node, told = started("`fedrel platform start --carrier nvflare`")
     try:
         listener = listen(Path(told["relay"]), own=told["own"])
     except OSError as error:
