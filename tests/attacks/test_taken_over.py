@@ -49,7 +49,7 @@ import ctypes, json, os, socket, subprocess, sys
 from pathlib import Path
 from fedrel.federation.engines.https import MODULE as module
 
-WANTED = json.loads(sys.argv[2])
+WANTED = json.loads(sys.argv[1])  # the channel is the last argument
 found = {}
 
 def attempt(name, function):
@@ -156,7 +156,7 @@ def take_over(code: str, kit: Path, wanted: dict[str, Any], folder: Path) -> dic
     channel, theirs = Channel.pair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code, str(theirs.fileno()), json.dumps(wanted)],
+            [sys.executable, "-P", "-c", code, json.dumps(wanted), str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stderr=subprocess.PIPE,
         )
