@@ -29,16 +29,16 @@ from torch.utils.data import DataLoader
 
 from benchmarks.train import BATCH, RELATIONS, zipf_words
 from fedrel import config
-from fedrel.assembly import choose_device, make_model
-from fedrel.bags import Split
 from fedrel.config import Experiment, Training
+from fedrel.data.store import Split
 from fedrel.encoding.pieces import PieceEncoding, PieceShard, read_pretrained, weights_folder
 from fedrel.encoding.vocabulary import Vocabulary
-from fedrel.federation.engines.simulator import threads
+from fedrel.engines.simulator import threads
+from fedrel.experiment.assembly import choose_device, make_model
 from fedrel.learning.fit import fit
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-from fedrel.parallel import cores
+from fedrel.util.parallel import cores
 
 SCORED_AT_ONCE = 64  # sentences of the plain loop
 

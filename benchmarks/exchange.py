@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrel import config
-from fedrel.assembly import prepare
 from fedrel.corpus import opennre
 from fedrel.corpus.world import World
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.parties import federated
 from fedrel.federation.kits import provisioning
-from fedrel.parties import federated
 
 PLATFORMS = ["p0", "p1", "p2"]
 _DIMENSIONS = 50
@@ -52,7 +52,7 @@ def carrying(folder: Path, carrier: str) -> Iterator[None]:
     if carrier == "https":
         yield
         return
-    from tests.nvflare.flare import Flare
+    from tests.federation.nvflare.flare import Flare
 
     flare = Flare(folder / "flare", tuple(PLATFORMS), guarded=True)
     for name in ("coordinator", *PLATFORMS):

@@ -47,12 +47,12 @@ def main() -> None:
 
 def prepare(folder: Path) -> dict[str, object]:
     """Writes `model` and `world`; called in a fresh process."""
-    from fedrel.assembly import prepare as set_up
     from fedrel.config import Data, Experiment
     from fedrel.corpus import world_text
     from fedrel.corpus.world import World
     from fedrel.evaluation.calibration import Calibration
-    from fedrel.saved import save_model
+    from fedrel.experiment.assembly import prepare as set_up
+    from fedrel.experiment.saved import save_model
 
     setup = set_up(Experiment(data=Data(size=WORLD)))
     save_model(folder / "model", setup, setup.weights, Calibration())
@@ -84,11 +84,11 @@ def choose_text(folder: Path, sentences: int) -> None:
 
 def measure(folder: Path, sentences: int) -> dict[str, object]:
     """Called in a fresh process: once for the time and the memory, then again for where the time goes."""
-    from fedrel import extraction
     from fedrel.alignment.gazetteer import Gazetteer
     from fedrel.cli.extract import extract
     from fedrel.corpus import pairs
     from fedrel.encoding.words import WordEncoding
+    from fedrel.extraction import extract as extraction
     from fedrel.learning.model import Model
 
     def run(text: Path) -> dict[str, Any]:

@@ -39,18 +39,18 @@ from benchmarks.round import vocabulary
 from benchmarks.train import RELATIONS, random_shard
 from fedrel import config
 from fedrel.algorithms import FedAvg
-from fedrel.assembly import build_model, prepare, workers_of
 from fedrel.config import Engine, Experiment, Extractor, Training
 from fedrel.encoding.packed import PackedShard
-from fedrel.federation.engines.simulator import Simulator
-from fedrel.federation.protocol import Site, named_in
-from fedrel.federation.run import run
-from fedrel.federation.sampling import Sampler
-from fedrel.files import cache_folder, folder_whole, write_whole
+from fedrel.engines.simulator import Simulator
+from fedrel.experiment.assembly import build_model, prepare, workers_of
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named
-from fedrel.parallel import cores
-from fedrel.seeds import generator
+from fedrel.protocol.round import Site, named_in
+from fedrel.protocol.run import run
+from fedrel.protocol.sampling import Sampler
+from fedrel.util.files import cache_folder, folder_whole, write_whole
+from fedrel.util.parallel import cores
+from fedrel.util.seeds import generator
 
 ROOT = Path(__file__).parents[1]
 TOLERANCE = {"float32": 1e-3, "float64": 1e-9}  # rounding now and then lets another token win a maximum

@@ -25,13 +25,13 @@ from typing import Any
 import torch
 
 from fedrel import config
-from fedrel.assembly import Setup, prepare, workers_of
-from fedrel.execution import Execution
-from fedrel.federation.codec import Record, decode, encode, fields
-from fedrel.federation.engines.simulator import Answer, Simulator
-from fedrel.federation.protocol import Ask
+from fedrel.engines.simulator import Answer, Simulator
+from fedrel.experiment.assembly import Setup, prepare, workers_of
+from fedrel.experiment.execution import Execution
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named
-from fedrel.seeds import derive
+from fedrel.protocol.codec import Record, decode, encode, fields
+from fedrel.protocol.round import Ask
+from fedrel.util.seeds import derive
 
 Lie = Callable[[Record, Named, int], Record]  # of an honest reply, the weights that were sent, and a seed
 SMALL = [

@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from fedrel import config
-from fedrel.assembly import Setup, cohort_of, prepare, workers_of
 from fedrel.encoding.words import WordEncoding
-from fedrel.execution import Execution
-from fedrel.federation.engines.simulator import Simulator
-from fedrel.federation.protocol import Ask, Replies, drive, number_in
-from fedrel.federation.sampling import Sampler
-from fedrel.files import write_whole
+from fedrel.engines.simulator import Simulator
+from fedrel.experiment.assembly import Setup, cohort_of, prepare, workers_of
+from fedrel.experiment.execution import Execution
+from fedrel.protocol.round import Ask, Replies, drive, number_in
+from fedrel.protocol.sampling import Sampler
+from fedrel.util.files import write_whole
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrel import config
-from fedrel.assembly import prepare
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
 
 
 def main() -> None:

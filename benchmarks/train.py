@@ -22,16 +22,16 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.plain import PlainPCNN, pad, train
-from fedrel.assembly import build_model, prepare
-from fedrel.bags import Split
 from fedrel.config import Data, Experiment, Extractor, Partition, Training
+from fedrel.data.store import Split
 from fedrel.encoding.packed import PackedShard, pack
-from fedrel.federation.engines.simulator import Simulator, threads
-from fedrel.federation.protocol import drive
+from fedrel.engines.simulator import Simulator, threads
+from fedrel.experiment.assembly import build_model, prepare
 from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
-from fedrel.parallel import cores
+from fedrel.protocol.round import drive
+from fedrel.util.parallel import cores
 
 RELATIONS, BATCH = 53, 32
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import ahocorasick
 
 from fedrel.algorithms import METHODS
-from fedrel.federation.codec import decode
-from fedrel.federation.engines.remote import Failure
+from fedrel.engines.remote import Failure
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, WRONG, Store
+from fedrel.protocol.codec import decode
 from tests.algorithms.tiny import NEEDS, tiny_bert
 from tests.parity.consortium import PLATFORMS, Consortium, write_world
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.federation.channel import Blob, Message
-from fedrel.federation.engines.https import messages
-from fedrel.federation.engines.https.client import Answer, Fetched, Link
+from fedrel.federation.https import messages
+from fedrel.federation.https.client import Answer, Fetched, Link
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.coordinator import SERVER
 from fedrel.federation.nodes.processes import Child, Log
-from fedrel.files import private_folder
+from fedrel.util.files import private_folder
 
 SESSION = "0123456789abcdef" * 2
 

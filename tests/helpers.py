@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from fedrel.assembly import Setup, build_model
-from fedrel.bags import Split, fact_bags
 from fedrel.config import Extractor
+from fedrel.data.store import Split, fact_bags
 from fedrel.encoding.packed import PackedShard, pack
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.encoding.words import WordEncoding
+from fedrel.experiment.assembly import Setup, build_model
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 

@@ -14,7 +14,7 @@ from unittest import mock
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fedrel.federation.engines.https.tls import client_context, server_context
+from fedrel.federation.https.tls import client_context, server_context
 from fedrel.federation.kits import authority, provisioning
 from fedrel.federation.kits.authority import Authority, Purpose
 from fedrel.federation.kits.kit import Role, open_kit, read_certificate

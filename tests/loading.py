@@ -1,20 +1,20 @@
-"""Data sets from files, as the tests of `fedrel.datasets` load them."""
+"""Data sets from files, as the tests of `fedrel.data.loading` load them."""
 
 from pathlib import Path
 
 import pytest
 
-from fedrel import datasets
-from fedrel.bags import Dataset, iterate
 from fedrel.config import Data
 from fedrel.corpus import Instance
+from fedrel.data import loading
+from fedrel.data.store import Dataset, iterate
 from fedrel.errors import UserError
 from tests.instances import sentences, write
 
 
 def load(path: Path, source="opennre", **more) -> tuple[Dataset, list[str]]:
     told: list[str] = []
-    dataset = datasets.load(Data(source=source, path=str(path), **more), say=told.append)
+    dataset = loading.load(Data(source=source, path=str(path), **more), say=told.append)
     return dataset, [*told, *dataset.notes]
 
 
@@ -41,8 +41,8 @@ def whole(folder: Path, *, mark="") -> Path:
 
 
 def part(path: Path, *relations: str, held_out=(), **more) -> Dataset:
-    return datasets.load_part(Data(source="opennre", **more), path, relations=relations, held_out=held_out)
+    return loading.load_part(Data(source="opennre", **more), path, relations=relations, held_out=held_out)
 
 
 def public(path: Path, *relations: str) -> Dataset:
-    return datasets.load_public(Data(source="opennre"), path, relations=relations)
+    return loading.load_public(Data(source="opennre"), path, relations=relations)

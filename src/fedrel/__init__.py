@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedrel.extraction import RelationExtractor
+    from fedrel.extraction.extract import RelationExtractor
 
 __all__ = ["load"]
 
 
 def load(folder: str | Path) -> RelationExtractor:
     """The extractor that a run has trained: `fedrel.load("runs/…").predict(…)`, `.extract(…)`."""
-    from fedrel.extraction import load as load_extractor  # torch takes seconds to import: only who needs it waits
+    from fedrel.extraction.extract import (
+        load as load_extractor,  # torch takes seconds to import: only who needs it waits
+    )
 
     return load_extractor(folder)

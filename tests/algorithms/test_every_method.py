@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedrel.assembly import prepare
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
 from tests.algorithms.tiny import cases, experiment
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fedrel.algorithms.evidence import Evidence, answers, hear
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.lazy_mil import LazyMIL
-from fedrel.federation.engines.simulator import Simulator
-from fedrel.federation.protocol import drive
+from fedrel.engines.simulator import Simulator
 from fedrel.learning.named import Named
+from fedrel.protocol.round import drive
 from tests.algorithms import test_lazy_mil as lazy
 from tests.helpers import shard_of, small_model
 

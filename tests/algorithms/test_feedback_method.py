@@ -8,12 +8,10 @@ import pytest
 import torch
 
 from fedrel import config
-from fedrel.assembly import complete, prepare
+from fedrel.engines import simulator
 from fedrel.errors import UserError
-from fedrel.execution import Execution
-from fedrel.federation.codec import encode
-from fedrel.federation.engines import simulator
-from fedrel.federation.protocol import Notes, named_in, number_in
+from fedrel.experiment.assembly import complete, prepare
+from fedrel.experiment.execution import Execution
 from fedrel.feedback import losses
 from fedrel.feedback.judges import SimulatedUsers
 from fedrel.feedback.keys import sentence_key
@@ -22,6 +20,8 @@ from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store
 from fedrel.feedback.stored import StoredVerdicts
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
+from fedrel.protocol.codec import encode
+from fedrel.protocol.round import Notes, named_in, number_in
 
 WORDS = {"good": ("fine", "great", "lovely", "warm"), "bad": ("poor", "dull", "grim", "cold")}
 TINY = ["data.source=classification", "data.dev=0.2", "extractor.kind=bag", "extractor.min_count=1"]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from fedrel.algorithms import LazyMIL
 from fedrel.algorithms.lazy_mil import elect
-from fedrel.federation.engines.simulator import Simulator
-from fedrel.federation.protocol import Site, drive
+from fedrel.engines.simulator import Simulator
 from fedrel.learning.fit import fit
 from fedrel.learning.named import Named, weighted_mean
 from fedrel.privacy.blind import blind
-from tests.federation.test_simulator import TRAINING
+from fedrel.protocol.round import Site, drive
+from tests.engines.test_simulator import TRAINING
 from tests.helpers import random_split, shard_of, small_model
 
 SECRET = b"only platforms know"

@@ -8,16 +8,16 @@ import torch
 from fedrel import config
 from fedrel.algorithms import METHODS
 from fedrel.algorithms.feded import teach
-from fedrel.assembly import complete, prepare
+from fedrel.engines.engine import Upload
+from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
-from fedrel.execution import Execution
-from fedrel.federation.engines.engine import Upload
-from fedrel.federation.engines.simulator import Simulator
-from fedrel.federation.protocol import Ask, Notes, Site, drive, named_in
+from fedrel.experiment.assembly import complete, prepare
+from fedrel.experiment.execution import Execution
 from fedrel.learning import fit as fitting
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import divergence
 from fedrel.learning.named import Named, apply_patch
+from fedrel.protocol.round import Ask, Notes, Site, drive, named_in
 from tests.algorithms.tiny import experiment
 
 

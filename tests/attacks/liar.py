@@ -14,13 +14,13 @@ import torch
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fedrel.federation.codec import Record, decode, encode
-from fedrel.federation.engines.https.client import Answer, Fetched, Link, UnreachableError
+from fedrel.federation.https.client import Answer, Fetched, Link, UnreachableError
 from fedrel.federation.kits.kit import open_kit
-from fedrel.federation.protocol import named_in
 from fedrel.federation.signing import Reply, Request, Signer, _signed, sha256
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named
+from fedrel.protocol.codec import Record, decode, encode
+from fedrel.protocol.round import named_in
 from tests.attacks.wire import Wire, context, framed
 
 SENTENCES = 40  # that it says it has

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fedrel.federation.engines.https.session import connect
+from fedrel.federation.https.session import connect
 from fedrel.federation.kits import provisioning
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes import audit

@@ -27,12 +27,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrel.federation.codec import decode, encode
+from fedrel.experiment.parties import _text
 from fedrel.federation.kits.kit import open_kit
-from fedrel.federation.protocol import named_in
 from fedrel.federation.signing import Envelope, Reply, Request, Signer
 from fedrel.learning.named import Named
-from fedrel.parties import _text
+from fedrel.protocol.codec import decode, encode
+from fedrel.protocol.round import named_in
 from tests.attacks.tyrant import Tyrant
 from tests.attacks.wire import memory, until
 

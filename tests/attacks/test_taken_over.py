@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(
 CODE = """
 import ctypes, json, os, socket, subprocess, sys
 from pathlib import Path
-from fedrel.federation.engines.https import MODULE as module
+from fedrel.federation.https import MODULE as module
 
 WANTED = json.loads(sys.argv[1])  # the channel is the last argument
 found = {}

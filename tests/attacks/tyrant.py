@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from fedrel import config
-from fedrel.federation.codec import Record, decode, encode
+from fedrel.experiment.parties import Coordination, coordinate, federated
 from fedrel.federation.kits import provisioning
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes import audit
-from fedrel.federation.protocol import number_in
 from fedrel.federation.signing import Envelope, Reply, Request, Signer, Verifier, sha256
-from fedrel.parties import Coordination, coordinate, federated
 from fedrel.privacy import ledger
+from fedrel.protocol.codec import Record, decode, encode
+from fedrel.protocol.round import number_in
 from tests.attacks.wire import framed, until
 from tests.deployment import FEDREL, Deployment, free_port
 

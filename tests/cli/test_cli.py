@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from fedrel.algorithms import METHODS
-from fedrel.assembly import complete
 from fedrel.cli.console import complain
 from fedrel.config import read as read_experiment
 from fedrel.evaluation import heldout
-from fedrel.saved import load_model
+from fedrel.experiment.assembly import complete
+from fedrel.experiment.saved import load_model
 from tests.instances import row, sentences, write
 
 

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fedrel import saved as saved_module
-from fedrel import sightings
 from fedrel.cli import extract as command
 from fedrel.corpus import world_text
 from fedrel.corpus.world import World
 from fedrel.evaluation.calibration import Calibration
-from fedrel.facts import COLUMNS, Fact, Support, from_json
-from fedrel.saved import save_model
+from fedrel.experiment import saved as saved_module
+from fedrel.experiment.saved import save_model
+from fedrel.extraction import candidates
+from fedrel.extraction.facts import COLUMNS, Fact, Support, from_json
 from fedrel.version import installed_version
 from tests.conftest import contents
-from tests.test_saved import prepared
+from tests.experiment.test_saved import prepared
 
 BORN = "person/born_in"
 TEXT = "Ann Meler was born in Bonn. Cem saw Lyon, said Meler. 😀 Bonn is where Cem was born.\n"
@@ -269,8 +269,8 @@ def test_a_full_disk_is_one_sentence(wrong, monkeypatch):
     def full(self):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(sightings, "_BUFFERED", 0)
-    monkeypatch.setattr(sightings.Sightings, "_write", full)
+    monkeypatch.setattr(candidates, "_BUFFERED", 0)
+    monkeypatch.setattr(candidates.Sightings, "_write", full)
     assert "No space left on device" in wrong(*ALL, "--out", "facts.jsonl")
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from fedrel import datasets
 from fedrel.alignment.label import TYPES, UNLINKED, Labeller
 from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli import reading
@@ -20,6 +19,7 @@ from fedrel.config import Data
 from fedrel.corpus import world_text
 from fedrel.corpus.checks import EMPTY
 from fedrel.corpus.world import World
+from fedrel.data import loading
 from fedrel.errors import UserError
 from tests import knowledge
 from tests.documents import place
@@ -126,7 +126,7 @@ def test_what_it_writes_loads_and_no_pair_is_in_two_splits(fedrel, world, tmp_pa
     checked = json.loads(fedrel("data", "check", tmp_path / "o", "--json").out)
     assert {split: it["sentences"] for split, it in checked["splits"].items()} == lines
     assert checked["overlap"] == 0
-    dataset = datasets.load(Data(source="opennre", path=str(tmp_path / "o")))
+    dataset = loading.load(Data(source="opennre", path=str(tmp_path / "o")))
     assert {split: len(getattr(dataset, split)) for split in lines} == lines
     pairs = {
         split: {frozenset((it["h"]["id"], it["t"]["id"])) for it in rows(tmp_path / "o", f"{split}.jsonl")}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrel.federation.codec import encode, fields
 from fedrel.learning.named import Named
 from fedrel.privacy.ledger import Ledger
+from fedrel.protocol.codec import encode, fields
 
 
 def ballot(facts: int) -> bytearray:

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from fedrel import config
-from fedrel.datasets import world_of
+from fedrel.data.loading import world_of
 from fedrel.report.heatmap import HeatMap, text_of, write_picture
 from tests.conftest import contents
 from tests.instances import sentence, sentences, write

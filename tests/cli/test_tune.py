@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedrel.execution import Execution
+from fedrel.experiment.execution import Execution
 from tests.cli.test_cli import TINY, sets, strict
 
 SEARCH = """
@@ -55,9 +55,9 @@ def test_a_search_ranks_by_dev_and_its_best_can_be_run(fedrel, search, tmp_path)
 
 def test_test_is_never_opened(fedrel, search, tmp_path, monkeypatch):
     """In this process, so that a look at the test split would be seen."""
-    from fedrel.assembly import prepare
-    from fedrel.bags import Dataset
-    from fedrel.tuning import end_trial, read
+    from fedrel.data.store import Dataset
+    from fedrel.experiment.assembly import prepare
+    from fedrel.sweeps.tuning import end_trial, read
 
     def never(self):
         raise AssertionError("the test split was opened")
@@ -71,8 +71,8 @@ def test_test_is_never_opened(fedrel, search, tmp_path, monkeypatch):
 
 
 def test_a_trial_that_was_cut_off_goes_on(fedrel, search, tmp_path):
-    from fedrel.assembly import prepare
-    from fedrel.tuning import read
+    from fedrel.experiment.assembly import prepare
+    from fedrel.sweeps.tuning import read
 
     trial = read(search, settings=[*TINY[1::2]]).trials[0]
     folder = tmp_path / "out" / "trials" / trial.name

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fedrel.corpus import Document, Instance, LabelledText, Skipped, biobert, chemprot, classification, nyt10, opennre
 from fedrel.corpus import pgr as pgr_reader
+from fedrel.data.inspection import inspect
 from fedrel.errors import UserError
-from fedrel.inspection import inspect
 from tests import labelled_examples as made
 from tests.instances import row
 

@@ -7,10 +7,10 @@ import pytest
 from fedrel.alignment import kb as kbs
 from fedrel.alignment.label import Labeller, Rules
 from fedrel.corpus import world_text
+from fedrel.corpus.documents import Documents
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.world import World
 from fedrel.corpus.world_phrases import phrases
-from fedrel.documents import Documents
 
 WORLD = World(size=1_000)
 SYMMETRIC = {relation.name for relation in phrases().relations if relation.symmetric}

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrel.bags import pair_bags
+from fedrel.data.store import pair_bags
 from fedrel.encoding.packed import pack
 from fedrel.encoding.shard import ragged
 from tests.helpers import random_split, shard_of

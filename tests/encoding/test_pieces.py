@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrel.bags import Split
 from fedrel.config import Extractor
+from fedrel.data.store import Split
 from fedrel.encoding.pieces import ANY_TYPE, MARKERS, PieceEncoding, PieceShard, weights_folder
 from fedrel.errors import UserError
 from tests.algorithms.tiny import tiny_bert

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrel import assembly, config
-from fedrel.bags import Dataset, build
+from fedrel import config
 from fedrel.config import Extractor
+from fedrel.data.store import Dataset, build
 from fedrel.encoding.vocabulary import PADDING, UNKNOWN, Vocabulary, agreed, of_words, read_words, unknown_share
 from fedrel.errors import UserError
+from fedrel.experiment import assembly
 from tests.helpers import vocabulary_of
 from tests.instances import ODD, sentence
 

@@ -12,17 +12,17 @@ import pytest
 import torch
 
 import fedrel
-from fedrel.assembly import assemble, prepare
 from fedrel.config import Extractor, Training
 from fedrel.encoding.pieces import PieceEncoding, PieceShard
 from fedrel.errors import UserError
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import assemble, prepare
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.saved import load_model
 from fedrel.extractors.bert import BERT, _takes_finished_mask, pretrained, rebuilt
 from fedrel.learning.fit import Work, _backward, fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
-from fedrel.saved import load_model
-from fedrel.seeds import seeded
+from fedrel.util.seeds import seeded
 from tests.algorithms.tiny import experiment, tiny_bert
 from tests.encoding.test_pieces import ids_of, nowhere, packed
 

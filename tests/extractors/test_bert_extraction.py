@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import fedrel as package
-from fedrel.assembly import prepare
 from fedrel.corpus import Annotation, Document
 from fedrel.encoding.pieces import PieceEncoding
 from fedrel.evaluation.calibration import Calibration
-from fedrel.extraction import RelationExtractor
-from fedrel.facts import from_json
-from fedrel.saved import load_model, save_model
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.saved import load_model, save_model
+from fedrel.extraction.extract import RelationExtractor
+from fedrel.extraction.facts import from_json
 from tests.algorithms.tiny import experiment
 
 

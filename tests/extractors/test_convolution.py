@@ -3,7 +3,7 @@ import torch
 
 from benchmarks.plain import pad
 from fedrel.extractors.convolution import windows
-from fedrel.extractors.pooling import piece_max
+from fedrel.kernels.pooling import piece_max
 from tests.helpers import random_split, shard_of, small_model
 from tests.learning.test_fit import plain_copy
 

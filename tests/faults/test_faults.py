@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from fedrel.federation.checkpoint import load
-from fedrel.federation.codec import encode
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.audit import read as read_audit
+from fedrel.protocol.checkpoint import load
+from fedrel.protocol.codec import encode
 from tests.deployment import Deployment
 from tests.parity.consortium import write_world
 from tests.processes import descendants

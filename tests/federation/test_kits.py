@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.errors import UserError
-from fedrel.federation.engines.https.tls import identity_of
+from fedrel.federation.https.tls import identity_of
 from fedrel.federation.kits import provisioning
 from fedrel.federation.kits.kit import Kit, Party, open_kit
 from fedrel.privacy.policy import Policy

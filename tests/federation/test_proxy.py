@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from fedrel.federation.engines.https import messages
-from fedrel.federation.engines.https.client import Link, UnreachableError
+from fedrel.federation.https import messages
+from fedrel.federation.https.client import Link, UnreachableError
 from fedrel.federation.kits import provisioning
 from tests.deployment import free_port
 from tests.door import Door

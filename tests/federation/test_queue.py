@@ -7,9 +7,9 @@ import pytest
 
 from fedrel.errors import UserError
 from fedrel.federation.channel import Blob
-from fedrel.federation.engines.https import messages
-from fedrel.federation.engines.https.messages import BodyError
-from fedrel.federation.engines.https.session import connect
+from fedrel.federation.https import messages
+from fedrel.federation.https.messages import BodyError
+from fedrel.federation.https.session import connect
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.audit import read as read_audit
 from fedrel.federation.nodes.coordinator import CoordinatorNode

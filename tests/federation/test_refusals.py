@@ -17,17 +17,17 @@ import pytest
 import torch
 
 from fedrel.cli.nodes import Departures
+from fedrel.engines.remote import Failure
 from fedrel.errors import ShutOutError, UserError
-from fedrel.federation.codec import encode
-from fedrel.federation.engines.https.session import connect, greet
-from fedrel.federation.engines.remote import Failure
+from fedrel.federation.https.session import connect, greet
 from fedrel.federation.kits import provisioning
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.audit import read as read_audit
 from fedrel.federation.nodes.platform import PlatformNode
-from fedrel.federation.protocol import named_in
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.ledger import read as read_ledger
+from fedrel.protocol.codec import encode
+from fedrel.protocol.round import named_in
 from tests.deployment import FEDREL, Deployment, free_port
 from tests.door import serial_shown
 from tests.kits import certificate_in, certify, take

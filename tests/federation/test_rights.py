@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 from fedrel.federation.channel import Blob
-from fedrel.federation.engines.https import messages
-from fedrel.federation.engines.https.client import Answer, Fetched, Link, UnreachableError
+from fedrel.federation.https import messages
+from fedrel.federation.https.client import Answer, Fetched, Link, UnreachableError
 from fedrel.federation.kits import provisioning
 from fedrel.federation.kits.kit import open_kit
 from tests.deployment import free_port

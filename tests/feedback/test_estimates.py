@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fedrel import datasets
 from fedrel.cli.estimate import estimate
 from fedrel.cli.frame import guarded
 from fedrel.config import Data
+from fedrel.data import loading
 from fedrel.errors import UserError
 from fedrel.feedback.estimates import (
     VERDICTS,
@@ -29,7 +29,7 @@ from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import Store
 from fedrel.feedback.users import User, read_users
 from fedrel.report.feedback_figures import users_figure
-from tests.browser.small_platform import write_texts
+from tests.review.browser.small_platform import write_texts
 
 app = typer.Typer()
 app.command()(guarded(estimate))
@@ -213,7 +213,7 @@ def test_the_figure_of_several_groups(tmp_path):
 
 def test_from_a_store_and_data_with_true_labels(tmp_path, fedrel, refused):
     data, store = write_texts(tmp_path / "texts"), tmp_path / "p.sqlite"
-    dataset = datasets.load(Data(source="classification", path=str(data)))
+    dataset = loading.load(Data(source="classification", path=str(data)))
     with Store.open(store) as opened:
         for row in range(8):
             key = sentence_key(dataset.sentence(dataset.train, row), [0, 0, 0, 0])

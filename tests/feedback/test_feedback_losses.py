@@ -8,15 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from fedrel.feedback.losses import (
-    complementary,
-    cross_entropy,
-    nce,
-    rce,
-    robust,
-    robust_complementary,
-    schedule,
-)
+from fedrel.feedback.losses import complementary, cross_entropy, nce, rce, robust, robust_complementary, schedule
 
 Z = torch.tensor([[2.0, 1.0, 0.0]])
 FIRST = torch.tensor([0])

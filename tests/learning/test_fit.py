@@ -9,7 +9,7 @@ from fedrel.errors import DivergedError
 from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import apply_patch
-from fedrel.seeds import seeded
+from fedrel.util.seeds import seeded
 from tests.helpers import random_split, shard_of, small_model
 
 TRAINING = Training(epochs=3, batch=7, lr=0.3, weight_decay=0.01, dropout=0.0)

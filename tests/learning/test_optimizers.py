@@ -6,13 +6,13 @@ import torch
 from torch.nn import functional as F
 
 from fedrel.config import Training
-from fedrel.extractors import kernels
+from fedrel.kernels import convolution
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import cross_entropy
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
-from fedrel.learning.pull import Pull
-from fedrel.seeds import generator
+from fedrel.learning.proximal import Pull
+from fedrel.util.seeds import generator
 from tests.helpers import random_split, shard_of, small_model
 
 DTYPE = torch.float64
@@ -73,7 +73,7 @@ def sparse(weights: Named, model, shard, training: Training, lr: float, seed: in
 def either_way(request, monkeypatch):
     """With the compiled kernels, and without them."""
     if not request.param:
-        monkeypatch.setattr(kernels, "usable", lambda device: False)
+        monkeypatch.setattr(convolution, "usable", lambda device: False)
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.05])

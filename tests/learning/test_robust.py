@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.config import Robust
-from fedrel.federation.protocol import mean
 from fedrel.learning import robust
 from fedrel.learning.named import Named, table_patch, weighted_mean
 from fedrel.learning.robust import clipped_mean, coordinate_median, distances, krum, norms, trimmed_mean
+from fedrel.protocol.round import mean
 
 ZERO = Named(a=torch.zeros(2, dtype=torch.float64))
 

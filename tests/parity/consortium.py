@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from fedrel import config
 from fedrel.cli.app import app
-from fedrel.execution import Execution
-from fedrel.federation.codec import encode
-from fedrel.federation.engines.remote import Failure, Remote
+from fedrel.engines.remote import Failure, Remote
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.parties import coordinate, federated
 from fedrel.federation.signing import Request, sha256
-from fedrel.parties import coordinate, federated
-from fedrel.worker import Home, Worker
+from fedrel.federation.worker import Home, Worker
+from fedrel.protocol.codec import encode
 
 PLATFORMS = ("p0", "p1", "p2")
 SMALL = [

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from fedrel.algorithms import METHODS
-from fedrel.assembly import prepare
-from fedrel.execution import Execution
-from fedrel.federation.checkpoint import load, load_weights
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from fedrel.protocol.checkpoint import load, load_weights
 from tests.algorithms.tiny import NEEDS
 from tests.deployment import Deployment
 from tests.parity.consortium import read, write_world

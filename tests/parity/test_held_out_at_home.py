@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from fedrel import config
-from fedrel.assembly import prepare
+from fedrel.engines.remote import Failure, TooFewError
 from fedrel.errors import UserError
-from fedrel.execution import Execution
-from fedrel.federation.codec import decode, encode
-from fedrel.federation.engines.remote import Failure, TooFewError
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.parties import coordinate, federated
 from fedrel.learning.named import Named
-from fedrel.parties import coordinate, federated
+from fedrel.protocol.codec import decode, encode
 from fedrel.report.page import write_report
 from tests.deployment import Deployment
 from tests.parity.consortium import PLATFORMS, Consortium, read, write_world

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fedrel.algorithms import METHODS
-from fedrel.assembly import prepare
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
 from tests.algorithms.tiny import NEEDS, tiny_bert
 from tests.parity.consortium import PLATFORMS, Consortium, read, write_world
 

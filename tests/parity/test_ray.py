@@ -7,10 +7,10 @@ import warnings
 import pytest
 import torch
 
-from fedrel.assembly import prepare
+from fedrel.engines import ray as engine
 from fedrel.errors import DivergedError, UserError
-from fedrel.execution import Execution
-from fedrel.federation.engines import ray as engine
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
 from tests.algorithms.tiny import experiment
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

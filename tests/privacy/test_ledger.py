@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrel.errors import UserError
-from fedrel.federation.codec import encode, fields
 from fedrel.learning.named import Named
 from fedrel.privacy.ledger import Entry, Field, Ledger, read, scan, verify
+from fedrel.protocol.codec import encode, fields
 
 BALLOT = encode({"ballot": Named(key=torch.tensor([7, -7]), score=torch.tensor([0.5, 0.25])), "loss": 0.5})
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedrel.algorithms import METHODS
-from fedrel.assembly import prepare
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
 from fedrel.privacy.ledger import read_simulated
 from fedrel.privacy.meaning import MEANINGS, meaning
 from fedrel.privacy.policy import Fields, Policy

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from fedrel import config
 from fedrel.algorithms import METHODS
 from fedrel.errors import UserError
-from fedrel.federation.codec import Field
 from fedrel.privacy import policy as policies
 from fedrel.privacy.policy import TEMPLATE, Fields, Methods, Policy, Settings, Size
+from fedrel.protocol.codec import Field
 
 HEADER = Field("(header)", "", (), 100)
 

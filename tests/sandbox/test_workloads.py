@@ -169,7 +169,7 @@ def test_names_are_looked_up_without_sockets_of_the_system():
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_pool_of_processes_takes_the_folder_of_shared_memory(tmp_path, shared):
     code = """
-from fedrel.parallel import in_order
+from fedrel.util.parallel import in_order
 try:
     print(json.dumps(list(in_order(lambda item: item * 2, [1, 2, 3], 2))))
 except PermissionError:

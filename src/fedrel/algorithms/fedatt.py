@@ -10,9 +10,9 @@ import torch
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, named_in
 from fedrel.learning.named import Named, apply_patch
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, broadcast, named_in
 
 
 @dataclass(frozen=True)

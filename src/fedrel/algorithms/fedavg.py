@@ -6,12 +6,12 @@ from torch import Tensor
 
 from fedrel.algorithms.judged import Judged
 from fedrel.config import Experiment
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.fit import Fitted, fit
 from fedrel.learning.losses import Loss
 from fedrel.learning.named import Named
-from fedrel.learning.pull import Pull
+from fedrel.learning.proximal import Pull
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)

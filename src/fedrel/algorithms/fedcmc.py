@@ -13,10 +13,10 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Replies, Round, Site, broadcast, named_in
 from fedrel.learning.losses import Loss, cross_entropy, to_rows
 from fedrel.learning.named import Named
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Replies, Round, Site, broadcast, named_in
 
 CLASSIFIER = "classifier.weight"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.named import Named, apply_patch
-from fedrel.learning.pull import Pull, too_strong
+from fedrel.learning.proximal import Pull, too_strong
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)

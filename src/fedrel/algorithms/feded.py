@@ -12,11 +12,11 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import cross_entropy, divergence
 from fedrel.learning.named import Named, apply_patch
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Site
-from fedrel.learning.pull import Pull, too_strong
+from fedrel.learning.proximal import Pull, too_strong
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Site
 
 
 @dataclass(frozen=True)

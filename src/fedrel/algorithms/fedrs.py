@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Site
 from fedrel.learning.losses import Loss, cross_entropy, scaled
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Site
 
 
 @dataclass(frozen=True)

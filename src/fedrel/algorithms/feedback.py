@@ -13,13 +13,13 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, named_in, number_in, task
 from fedrel.feedback.losses import mix, schedule
 from fedrel.feedback.reliability import NO_PROBES, NO_SEED, half_wrong, trust
 from fedrel.feedback.transition import transition
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, apply_patch
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, broadcast, named_in, number_in, task
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How any method is judged where nobody has a public dev or test set: each platform by what it holds out itself."""
 
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Exam, Site, named_in, number_in, task
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Exam, Site, named_in, number_in, task
 
 _COUNTED = {"bin": "i32 n places", "right": "i32 n counts", "wrong": "i32 n counts"}
 

@@ -14,10 +14,10 @@ import torch
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.denoisers import best_of_group
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Ask, Replies, Round, Site, broadcast, named_in, task
 from fedrel.learning.fit import fit
 from fedrel.learning.named import Named
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Ask, Replies, Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)

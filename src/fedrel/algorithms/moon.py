@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Site, named_in, task
 from fedrel.learning.losses import Loss, contrast, cross_entropy
 from fedrel.learning.named import apply_patch
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Site, named_in, task
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, broadcast, named_in, task
 from fedrel.learning.named import Named, apply_patch
-from fedrel.learning.pull import Pull
+from fedrel.learning.proximal import Pull
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment
-from fedrel.federation.codec import Record
-from fedrel.federation.protocol import Round, Site, named_in
 from fedrel.learning.named import apply_patch
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Round, Site, named_in
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from array import array
 from pathlib import Path
 
 from fedrel.alignment.problems import Problems, quoted
-from fedrel.alignment.strings import Strings
+from fedrel.alignment.string_table import Strings
 from fedrel.corpus import NA
 
 MALFORMED = "malformed line"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrel.alignment import ntriples, tables
 from fedrel.alignment.draft import DUPLICATE, Draft
 from fedrel.alignment.problems import Problems, quoted
-from fedrel.alignment.strings import Chosen, Numbers, Strings
+from fedrel.alignment.string_table import Chosen, Numbers, Strings
 from fedrel.errors import UserError
 
 AMBIGUOUS = "ambiguous name"

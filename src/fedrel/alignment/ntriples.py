@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedrel.alignment.draft import DUPLICATE, EMPTY, FURTHER_TYPE, MALFORMED, UNKNOWN_ENTITY, Draft
 from fedrel.alignment.problems import quoted
-from fedrel.alignment.strings import Chosen, Strings
+from fedrel.alignment.string_table import Chosen, Strings
 from fedrel.corpus import NA
 from fedrel.corpus.lines import numbered_lines
 from fedrel.errors import UserError

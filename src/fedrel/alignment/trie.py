@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fedrel.alignment.characters import CAPITAL, FOLDED, LETTER, SPACE, WORD
-from fedrel.compiled import kept
+from fedrel.kernels.jit import kept
 
 # Columns
 TOKEN_BEGIN, TOKEN_LENGTH, TOKEN_NODE = range(3)  # its folded characters; the node of the path of it alone, or -1

@@ -14,7 +14,7 @@ from rich.text import Text
 from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.federation.nodes import audit
-from fedrel.foreign import shown
+from fedrel.util.escaping import shown
 
 _RED = ("refused", "invalid message", "trouble", "server ended", "transport ended", "run interrupted")
 

@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrel import datasets
-from fedrel.cases import case_study
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.pool import Job, run_missing
 from fedrel.cli.show import read_json, read_result, read_rounds
-from fedrel.comparison import Cell, Comparison, read
+from fedrel.data import loading
+from fedrel.data.partition import divide
 from fedrel.errors import UserError
-from fedrel.execution import Execution
-from fedrel.files import write_whole
-from fedrel.partition import divide
-from fedrel.tables import comparison_table, scores, summarise
+from fedrel.experiment.case_study import case_study
+from fedrel.experiment.execution import Execution
+from fedrel.sweeps.comparison import Cell, Comparison, read
+from fedrel.sweeps.tables import comparison_table, scores, summarise
+from fedrel.util.files import write_whole
 
 __all__ = ["compare", "comparison_table"]
 _LATE = 15  # the later of the two rounds that the FedCMC paper shows; the last, where there are fewer
@@ -218,7 +218,7 @@ def _similarity(done: list[tuple[Cell, Path]], folder: Path) -> list[Path]:
         traced = {line["round"]: line["trace"] for line in read_rounds(place) if line.get("trace")}
         if not traced:
             continue
-        dataset = datasets.load(cell.experiment.data)
+        dataset = loading.load(cell.experiment.data)
         division = divide(dataset, cell.experiment.partition, cell.experiment.seed)
         rounds = sorted({min(traced), max(number for number in traced if number <= _LATE or number == min(traced))})
         names = list(division.platforms)

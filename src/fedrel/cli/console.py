@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from fedrel.foreign import json_escaped, shown, shown_lines
+from fedrel.util.escaping import json_escaped, shown, shown_lines
 
 _LONGEST_LINE = 20_000  # characters: names in it may come from anybody
 

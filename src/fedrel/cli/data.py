@@ -10,15 +10,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedrel import config, datasets
+from fedrel import config
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.corpus import NA, SPLITS, opennre, world_text
 from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.world import World
+from fedrel.data import loading
+from fedrel.data.inspection import BAG_SIZES, Report, inspect
 from fedrel.errors import UserError
-from fedrel.files import folder_whole
-from fedrel.foreign import shown
-from fedrel.inspection import BAG_SIZES, Report, inspect
+from fedrel.util.escaping import shown
+from fedrel.util.files import folder_whole
 
 _NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
 
@@ -44,7 +45,7 @@ def world(
     if noise is None:
         noise = _NOISE_OF_TEXT if text else config.Data().noise
     table = {"size": int(size) if size.isdecimal() else size, "seed": seed, "noise": noise, "evidence": evidence}
-    made = datasets.world_of(config.parse({"data": table}, "fedrel data world").data)
+    made = loading.world_of(config.parse({"data": table}, "fedrel data world").data)
     if text:
         _write_text(made, out_, json_)
         return

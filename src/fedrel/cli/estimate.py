@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedrel import datasets
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.review import labelled_source
 from fedrel.config import Data
+from fedrel.data import loading
 from fedrel.errors import UserError
 from fedrel.feedback import stored
 from fedrel.feedback.estimates import (
@@ -26,7 +26,7 @@ from fedrel.feedback.estimates import (
     read_verdicts,
     write_users,
 )
-from fedrel.foreign import shown
+from fedrel.util.escaping import shown
 
 _SHOWN = 20  # users in the table
 
@@ -71,7 +71,7 @@ def estimate(
 
 def _judged(store: Path, data: Path, source: str) -> list[Verdict]:
     """What people said in a store of the sentences that the data has labels for."""
-    dataset = datasets.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
+    dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
     verdicts = list(stored.read_verdicts(store))
     judged = stored.with_truth(verdicts, dataset)
     if verdicts and not judged:

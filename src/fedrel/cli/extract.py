@@ -24,12 +24,12 @@ from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.label import load_kb
 from fedrel.cli.reading import reading_progress
 from fedrel.corpus import Skipped
-from fedrel.documents import Documents
+from fedrel.corpus.documents import Documents
 from fedrel.errors import UserError, suggest
-from fedrel.extraction import RelationExtractor
-from fedrel.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, to_json
-from fedrel.files import stream_whole
-from fedrel.saved import load_model
+from fedrel.experiment.saved import load_model
+from fedrel.extraction.extract import RelationExtractor
+from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, to_json
+from fedrel.util.files import stream_whole
 
 _SHOWN = 10
 _COUNTS = ("documents", "sentences", "mentions", "ambiguous", "pairs")

@@ -20,11 +20,11 @@ from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.reading import reading_progress
 from fedrel.corpus import NA, SHOWN
-from fedrel.documents import Documents
+from fedrel.corpus.documents import Documents
 from fedrel.errors import UserError
-from fedrel.files import folder_whole
-from fedrel.foreign import shown
-from fedrel.parallel import cores, in_order
+from fedrel.util.escaping import shown
+from fedrel.util.files import folder_whole
+from fedrel.util.parallel import cores, in_order
 
 _COUNTS = (
     *("documents", "marked documents", "characters", "sentences", "sentences with a pair"),

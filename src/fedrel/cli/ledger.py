@@ -15,11 +15,11 @@ from rich.text import Text
 
 from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError, suggest
-from fedrel.foreign import shown
 from fedrel.privacy import ledger
 from fedrel.privacy.ledger import Entry, Line
 from fedrel.privacy.meaning import meaning
-from fedrel.units import megabytes
+from fedrel.util.escaping import shown
+from fedrel.util.units import megabytes
 
 _SHOWN_PROBLEMS = 10
 _REFUSAL = ("run", "task", "why", "count", "rounds", "times")  # what JSON tells of one

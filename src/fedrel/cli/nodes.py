@@ -14,9 +14,9 @@ from fedrel.cli.console import say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.errors import UserError
 from fedrel.federation.nodes.status import read_status, status_files
-from fedrel.files import Tail
-from fedrel.foreign import shown
-from fedrel.units import megabytes
+from fedrel.util.escaping import shown
+from fedrel.util.files import Tail
+from fedrel.util.units import megabytes
 
 if TYPE_CHECKING:
     from fedrel.federation.kits.kit import Kit
@@ -250,7 +250,7 @@ def _check_listening(kit: Kit) -> None:
 
 
 def _check_reaching(kit: Kit) -> None:
-    from fedrel.federation.engines.https.session import greet
+    from fedrel.federation.https.session import greet
 
     greet(kit)
     tell(f"coordinator  {kit.host}:{kit.port} knows this kit")

@@ -14,7 +14,7 @@ def job(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="A folder that is not there yet.")],
 ) -> None:
     """Write the job that FLARE runs to carry messages: names of classes, and no code."""
-    from fedrel.federation.engines.nvflare.job import write
+    from fedrel.federation.nvflare.job import write
 
     write(out)
     tell(f"{out}: submit it with FLARE's own tools, like `nvflare job submit -j {out}`; it runs until it is aborted.")
@@ -26,7 +26,7 @@ def site(
     relay: Annotated[Path, typer.Option("--relay", metavar="SOCKET", help="Where this site's fedrel node listens.")],
 ) -> None:
     """Tell a FLARE site where its node listens, and that our class may run there."""
-    from fedrel.federation.engines.nvflare.site import furnish
+    from fedrel.federation.nvflare.site import furnish
 
     for path in furnish(kit, relay):
         tell(f"wrote {path}")

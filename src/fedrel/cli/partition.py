@@ -12,16 +12,17 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from fedrel import config, datasets
+from fedrel import config
 from fedrel.algorithms import Centralised
-from fedrel.assembly import choose_method, read_experiment
-from fedrel.bags import Dataset, Ints
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.run import Settings
+from fedrel.data import loading
+from fedrel.data.partition import COORDINATOR, Division, count_labels, divide, unevenness, write_parts
+from fedrel.data.store import Dataset, Ints
 from fedrel.errors import UserError
-from fedrel.files import folder_whole
-from fedrel.partition import COORDINATOR, Division, count_labels, divide, unevenness, write_parts
+from fedrel.experiment.assembly import choose_method, read_experiment
 from fedrel.report.heatmap import ASCII_SHADES, SHADES, HeatMap, require_picture, text_of, write_picture
+from fedrel.util.files import folder_whole
 
 _EXPERIMENT = "experiment.toml"
 _NOT_PATHS = ("", "random", "glove", "minilm", "training", "public")  # of an extractor's vectors, weights, vocabulary
@@ -47,7 +48,7 @@ def partition(
     if out_ and out_.exists():
         raise UserError(f"{out_} exists; choose a new folder")
     settings = read_experiment(experiment, set_)
-    dataset = datasets.load(settings.data, say=say)
+    dataset = loading.load(settings.data, say=say)
     division = divide(dataset, settings.partition, settings.seed)
     counts = division.label_counts(dataset)  # (K, R)
     server = count_labels(dataset, division.server)  # (R,)

@@ -14,13 +14,13 @@ import torch
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from fedrel import config
-from fedrel.assembly import prepare
 from fedrel.cli.console import duration, err, say
 from fedrel.config import Experiment
 from fedrel.errors import DivergedError
-from fedrel.execution import Execution
-from fedrel.files import write_whole
-from fedrel.parallel import cores, end_with_parent
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from fedrel.util.files import write_whole
+from fedrel.util.parallel import cores, end_with_parent
 
 DIVERGED = "diverged.txt"
 

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from fedrel.cli.console import duration, err
-from fedrel.execution import Progress as RoundProgress
-from fedrel.units import megabytes
+from fedrel.experiment.execution import Progress as RoundProgress
+from fedrel.util.units import megabytes
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 

@@ -15,18 +15,18 @@ from typing import Annotated
 import torch
 import typer
 
-from fedrel import datasets
 from fedrel.cli.console import say, tell
 from fedrel.cli.label import load_kb
 from fedrel.cli.reading import reading_progress
 from fedrel.config import Data
 from fedrel.corpus.detection import detect
 from fedrel.corpus.formats import LABELLED
+from fedrel.data import loading
 from fedrel.errors import UserError, suggest
-from fedrel.feedback.review import queue as queues
-from fedrel.feedback.review.access import LOCAL, SHORTEST_TOKEN
+from fedrel.experiment.saved import load_model
 from fedrel.feedback.store import LONGEST_USER, Store
-from fedrel.saved import load_model
+from fedrel.review import queue as queues
+from fedrel.review.access import LOCAL, SHORTEST_TOKEN
 
 _TOKEN = "FEDREL_REVIEW_TOKEN"
 
@@ -60,7 +60,7 @@ def review(
     try:
         import uvicorn
 
-        from fedrel.feedback.review.server import create_app
+        from fedrel.review.server import create_app
     except ModuleNotFoundError as error:
         raise UserError(f'fedrel review needs {error.name}; install it with: pip install "fedrel[review]"') from None
     reviewer = _reviewer(user)
@@ -69,7 +69,7 @@ def review(
         saved = load_model(model)
         if saved.note:
             say(f"{model}: {saved.note}, which reads it")
-        dataset = datasets.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
+        dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
         base = load_kb(kb) if kb is not None else None
         torch.set_num_threads(1)  # its steps are small: more threads wait for each other longer than they work
         with reading_progress("scoring", len(dataset.train)) as tick:

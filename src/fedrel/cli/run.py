@@ -12,15 +12,15 @@ import torch
 import typer
 
 from fedrel import config
-from fedrel.assembly import Setup, cohort_of, prepare, read_experiment
 from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
 from fedrel.errors import UserError
-from fedrel.execution import Execution
+from fedrel.experiment.assembly import Setup, cohort_of, prepare, read_experiment
+from fedrel.experiment.execution import Execution
 from fedrel.report.page import write_report
-from fedrel.stopwatch import watching
-from fedrel.units import megabytes
+from fedrel.util.profiling import watching
+from fedrel.util.units import megabytes
 
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value, e.g. training.lr=0.1")

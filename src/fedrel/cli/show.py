@@ -15,8 +15,8 @@ from rich.text import Text
 from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
-from fedrel.foreign import shown
-from fedrel.units import megabytes
+from fedrel.util.escaping import shown
+from fedrel.util.units import megabytes
 
 
 def show(

@@ -15,18 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from fedrel import config
-from fedrel.assembly import complete, read_experiment
 from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.cli.run import Settings
 from fedrel.errors import UserError
+from fedrel.experiment.assembly import complete, read_experiment
 from fedrel.federation.nodes.status import ALIVE, ENDED, QUEUED
-from fedrel.files import run_name
-from fedrel.foreign import shown
-from fedrel.units import megabytes
+from fedrel.util.escaping import shown
+from fedrel.util.files import run_name
+from fedrel.util.units import megabytes
 
 if TYPE_CHECKING:
-    from fedrel.federation.engines.https.session import Session
+    from fedrel.federation.https.session import Session
     from fedrel.federation.kits.kit import Kit
 
 KitFolder = Annotated[Path, typer.Argument(help="The kit of an admin; for `status`, a viewer's will do.")]
@@ -50,7 +50,7 @@ def submit(
     opened = _open(kit)
     if resume and (experiment or set_ or name):
         raise UserError("--resume goes on with the run's own experiment; leave out the file, --set and --name")
-    from fedrel.federation.engines.https.session import connect
+    from fedrel.federation.https.session import connect
 
     settings = None if resume else _settings(experiment, set_)
     run = run_name(resume or name or f"{experiment.stem if experiment else 'run'}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -70,7 +70,7 @@ def submit(
 
 def _settings(path: Path | None, given: list[str]) -> config.Experiment:
     """The experiment with the defaults of a federation; what cannot work there is refused before it travels."""
-    from fedrel.parties import federated
+    from fedrel.experiment.parties import federated
 
     read_experiment(path, given)  # a mistake in the file is told with its line
     table, _ = config.read_table(path)
@@ -150,7 +150,7 @@ def status(
 ) -> None:
     """Show the federation: platforms, runs, rounds, bytes, failures."""
     opened = _open(kit)
-    from fedrel.federation.engines.https.session import connect
+    from fedrel.federation.https.session import connect
 
     with connect(opened) as session:
         if json_:
@@ -220,7 +220,7 @@ def stop(
 ) -> None:
     """Stop a run; it can be gone on with."""
     opened = _open(kit)
-    from fedrel.federation.engines.https.session import connect
+    from fedrel.federation.https.session import connect
 
     with connect(opened) as session:
         going = [str(it["run"]) for it in session.look()["runs"] if it["state"] not in ENDED]

@@ -11,12 +11,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedrel import config, tuning
+from fedrel import config
 from fedrel.cli.console import out, print_json, tell
 from fedrel.cli.pool import Job, run_missing
 from fedrel.cli.show import read_json
 from fedrel.errors import UserError
-from fedrel.files import write_whole
+from fedrel.sweeps import tuning
+from fedrel.util.files import write_whole
 
 _SHOWN = 20  # trials in the printed table; tune.json has all
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from fedrel.bags import Ints, Split
+from fedrel.data.store import Ints, Split
 from fedrel.encoding.shard import Shard
 
 

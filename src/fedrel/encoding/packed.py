@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedrel.bags import Ints, Split
-from fedrel.compiled import AVAILABLE, compiled
+from fedrel.data.store import Ints, Split
 from fedrel.encoding.shard import Batch, Shard
+from fedrel.kernels.jit import AVAILABLE, compiled
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedrel.bags import Ints, Split
 from fedrel.config import Extractor
+from fedrel.data.store import Ints, Split
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import UserError
 

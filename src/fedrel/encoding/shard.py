@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedrel.bags import Ints
+from fedrel.data.store import Ints
 
 _CPU = torch.device("cpu")
 # Of a forward pass without gradients: large enough to be fast, small enough for the cache, or for a GPU's memory

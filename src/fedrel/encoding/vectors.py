@@ -14,7 +14,7 @@ from torch import Tensor
 from fedrel.corpus.lines import numbered_lines
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.errors import UserError
-from fedrel.seeds import derive
+from fedrel.util.seeds import derive
 
 Floats = npt.NDArray[np.float32]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrel.bags import Dataset, Ints, Split
 from fedrel.config import Extractor
 from fedrel.corpus.lines import numbered_lines
+from fedrel.data.store import Dataset, Ints, Split
 from fedrel.errors import UserError
 
 PADDING, UNKNOWN = "<pad>", "<unk>"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrel.bags import Ints, Split
 from fedrel.config import Extractor
+from fedrel.data.store import Ints, Split
 from fedrel.encoding.packed import PackedShard, pack
 from fedrel.encoding.vocabulary import Vocabulary
-from fedrel.files import write_whole
+from fedrel.util.files import write_whole
 
 _VOCABULARY = "vocabulary.txt"
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedrel.bags import Ints, Split
+from fedrel.data.store import Ints, Split
 from fedrel.encoding.shard import Shard
 from fedrel.evaluation import classification
 from fedrel.evaluation.calibration import candidates

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Ints
+from fedrel.data.store import Ints
 
 Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Ints
+from fedrel.data.store import Ints
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Ints
+from fedrel.data.store import Ints
 
 Floats = npt.NDArray[np.float64]
 

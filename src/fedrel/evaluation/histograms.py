@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Ints
+from fedrel.data.store import Ints
 from fedrel.errors import DivergedError
 
 Floats = npt.NDArray[np.float64]

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Ints, Split
+from fedrel.data.store import Ints, Split
 
 
 def truth_is_known(split: Split) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.bags import Dataset, Ints, Split, pair_bags, pair_facts, sentence_bags
+from fedrel.data.store import Dataset, Ints, Split, pair_bags, pair_facts, sentence_bags
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification, heldout
 

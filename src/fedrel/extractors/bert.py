@@ -19,7 +19,7 @@ from fedrel.encoding.pieces import AROUND, PieceBatch, PieceEncoding, read_pretr
 from fedrel.encoding.shard import Batch
 from fedrel.errors import UserError
 from fedrel.extractors.encoder import Encoder
-from fedrel.extractors.words import WordTable
+from fedrel.extractors.word_table import WordTable
 
 PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum"), ("cls", "mean")
 _CONFIG = "encoder/config.json"

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 
 from fedrel.encoding.packed import PackedBatch, PackedShard
 from fedrel.encoding.shard import Batch
-from fedrel.extractors import kernels
 from fedrel.extractors.encoder import Encoder
-from fedrel.extractors.pooling import piece_max
-from fedrel.extractors.words import WordTable
+from fedrel.extractors.word_table import WordTable
+from fedrel.kernels import convolution
+from fedrel.kernels.pooling import piece_max
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -53,13 +53,13 @@ class Convolution(Encoder):
     def encode(self, batch: Batch) -> Tensor:
         assert isinstance(batch, PackedBatch)
         lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
-        pool = self._by_table if kernels.usable(batch.tokens.device) else self._by_product
+        pool = self._by_table if convolution.usable(batch.tokens.device) else self._by_product
         pooled = pool(batch, lengths)  # (S·pieces, filters)
         return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
 
     def _by_table(self, batch: PackedBatch, lengths: Tensor) -> Tensor:
         vectors, words = self.words.distinct(batch.tokens)
-        return kernels.table_convolution(
+        return convolution.table_convolution(
             vectors,
             self.head_position,
             self.tail_position,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from fedrel.encoding.shard import Batch
-from fedrel.extractors.draws import Draws, kept
-from fedrel.extractors.words import WordTable
+from fedrel.extractors.word_table import WordTable
+from fedrel.kernels.dropout import Draws, kept
 
 
 class Encoder(nn.Module):

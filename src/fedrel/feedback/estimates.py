@@ -30,7 +30,7 @@ from fedrel.corpus.columns import shortened
 from fedrel.corpus.lines import json_object, numbered_lines
 from fedrel.errors import UserError
 from fedrel.feedback.users import named_rows
-from fedrel.files import write_whole
+from fedrel.util.files import write_whole
 
 VERDICTS = ("right", "wrong", "unknown")
 _TRUTH = {"true": True, "false": False}

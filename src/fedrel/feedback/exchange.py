@@ -11,7 +11,7 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.feedback.store import LONGEST_USER, TIME, VERDICTS, Given, Store, TakenBack, check_text
-from fedrel.files import stream_whole
+from fedrel.util.files import stream_whole
 
 _KINDS = {  # of a field: its type, and what it is called
     **dict.fromkeys(Given._fields, (str, "text")),

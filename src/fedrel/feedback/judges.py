@@ -12,12 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedrel.bags import Dataset
 from fedrel.config import Feedback
+from fedrel.data.store import Dataset
 from fedrel.encoding.shard import Shard
 from fedrel.feedback.stored import StoredVerdicts
 from fedrel.feedback.users import User, draw_users, judge
-from fedrel.seeds import derive, generator
+from fedrel.util.seeds import derive, generator
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedrel.bags import Dataset, Split
+from fedrel.data.store import Dataset, Split
 from fedrel.encoding.shard import Shard
 from fedrel.errors import UserError
 from fedrel.feedback.estimates import Verdict as Judged

@@ -21,7 +21,7 @@ from torch import Tensor
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.lines import numbered_lines
 from fedrel.errors import UserError, suggest
-from fedrel.seeds import derive, generator
+from fedrel.util.seeds import derive, generator
 
 RIGHT, WRONG = 1, 0  # verdicts
 _SKEW = 10  # of the paper's Beta(10, 1) and Beta(1, 10)

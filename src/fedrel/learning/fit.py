@@ -14,13 +14,13 @@ from fedrel.config import Training
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
-from fedrel.learning.by_hand import by_hand
+from fedrel.learning.compiled_step import by_hand
 from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
-from fedrel.learning.pull import Pull
-from fedrel.seeds import generator
-from fedrel.stopwatch import timed
+from fedrel.learning.proximal import Pull
+from fedrel.util.profiling import timed
+from fedrel.util.seeds import generator
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Work:
 
 Meeting = Callable[[Work], Fitted]
 meeting: ContextVar[Meeting | None] = ContextVar("meeting", default=None)
-"""Where several platforms' work meets, if somebody wants to do it as one (see learning/cohort.py)."""
+"""Where several platforms' work meets, if somebody wants to do it as one (see stacked/training.py)."""
 
 
 def fit(

@@ -14,11 +14,11 @@ from fedrel.denoisers import Denoiser, best_of_group, best_of_runs
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
-from fedrel.extractors.draws import Draws
+from fedrel.kernels.dropout import Draws
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
-from fedrel.learning.pull import Pull
-from fedrel.stopwatch import timed
+from fedrel.learning.proximal import Pull
+from fedrel.util.profiling import timed
 
 WORDS = "words"  # the name of the word table among the weights
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedrel.compiled import AVAILABLE, compiled
+from fedrel.kernels.jit import AVAILABLE, compiled
 
 
 class Named(dict[str, Tensor]):

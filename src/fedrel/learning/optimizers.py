@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from fedrel.config import Training
-from fedrel.extractors import kernels
+from fedrel.kernels import convolution
 from fedrel.learning.model import WORDS, Model
-from fedrel.learning.pull import Pull
+from fedrel.learning.proximal import Pull
 
 
 class Optimizer(Protocol):
@@ -41,8 +41,8 @@ class SGD:
             if weight.grad is not None
         ]
         weights, grads = [own for own, _ in learnt], [grad.view(-1) for _, grad in learnt]
-        if kernels.usable(self.words.rows.device):
-            kernels.descend(weights, grads, shrink=shrink, lr=self.lr)
+        if convolution.usable(self.words.rows.device):
+            convolution.descend(weights, grads, shrink=shrink, lr=self.lr)
         else:
             torch._foreach_mul_(weights, shrink)
             torch._foreach_sub_(weights, grads, alpha=self.lr)

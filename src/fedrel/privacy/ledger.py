@@ -26,18 +26,8 @@ from pathlib import Path
 from typing import Self
 
 from fedrel.errors import UserError
-from fedrel.files import write_whole
-from fedrel.privacy.entries import (
-    COORDINATOR,
-    FIRST,
-    HEADER,
-    Entry,
-    Field,
-    Line,
-    decode,
-    decode_simulated,
-    encode,
-)
+from fedrel.privacy.entries import COORDINATOR, FIRST, HEADER, Entry, Field, Line, decode, decode_simulated, encode
+from fedrel.util.files import write_whole
 
 __all__ = [
     "FILE",

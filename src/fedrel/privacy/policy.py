@@ -16,8 +16,8 @@ from typing import Any, Literal, Self
 from fedrel import config
 from fedrel.config import Experiment, Extractor, number
 from fedrel.errors import UserError, suggest
-from fedrel.files import write_whole
 from fedrel.privacy.ledger import HEADER
+from fedrel.util.files import write_whole
 
 FILE = "policy.toml"
 TEMPLATE = """\

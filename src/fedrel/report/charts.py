@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedrel.files import write_whole
+from fedrel.util.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrel.feedback.estimates import Estimate, Estimates
-from fedrel.files import write_whole
 from fedrel.report.charts import _COLOURS, _ON_WHITE, _drawing, clean
+from fedrel.util.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

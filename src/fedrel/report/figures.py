@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedrel.files import write_whole
 from fedrel.report.charts import _COLOURS, _ON_WHITE, _STYLES, _drawing, clean
+from fedrel.util.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

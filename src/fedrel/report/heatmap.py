@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-from fedrel.bags import Ints
+from fedrel.data.store import Ints
 from fedrel.errors import UserError
-from fedrel.files import write_whole
+from fedrel.util.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

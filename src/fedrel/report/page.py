@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
-from fedrel.files import write_whole
-from fedrel.foreign import shown
 from fedrel.report import charts
-from fedrel.templates import environment
-from fedrel.units import megabytes
+from fedrel.util.escaping import shown
+from fedrel.util.files import write_whole
+from fedrel.util.templates import environment
+from fedrel.util.units import megabytes
 
 _SHOWN_NAMES = {"p@100": "P@100", "p@200": "P@200", "p@300": "P@300", "p@mean": "P@mean", "max_f1": "max F1"}
 _SHOWN_NAMES |= {"micro_f1": "micro F1", "micro_precision": "micro precision", "micro_recall": "micro recall"}

@@ -31,7 +31,7 @@ def _once_confined(install):
 
 def _spoil_replies(kind, chosen):
     from fedrel.federation.channel import Channel
-    from fedrel.worker import Worker
+    from fedrel.federation.worker import Worker
 
     call, send = Worker.__call__, Channel.send
     answered = [0]
@@ -46,8 +46,8 @@ def _spoil_replies(kind, chosen):
     def changed(payload):
         import torch
 
-        from fedrel.federation.codec import decode, encode
         from fedrel.learning.named import Named
+        from fedrel.protocol.codec import decode, encode
 
         record = decode(bytearray(payload))
         if kind == "field":
@@ -111,7 +111,7 @@ def _die_in_a_checkpoint():
 
 
 def _write_down_keys(path):
-    from fedrel.federation.engines.https import client
+    from fedrel.federation.https import client
 
     make = client.client_context
 

@@ -25,17 +25,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedrel.errors import UserError
-from fedrel.federation.kits.kit import (
-    COORDINATOR,
-    FORMAT,
-    MEMBERS,
-    Party,
-    Role,
-    read_certificate,
-    read_json,
-    read_key,
-)
-from fedrel.files import write_whole
+from fedrel.federation.kits.kit import COORDINATOR, FORMAT, MEMBERS, Party, Role, read_certificate, read_json, read_key
+from fedrel.util.files import write_whole
 
 CA = "ca"
 LOCAL_HOSTS = ("localhost", "127.0.0.1")  # under which the coordinator can be reached from its own machine

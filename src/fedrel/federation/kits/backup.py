@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from fedrel.errors import UserError
 from fedrel.federation.kits.authority import make_private
 from fedrel.federation.kits.kit import Kit, open_kit
-from fedrel.files import folder_whole, write_whole
+from fedrel.util.files import folder_whole, write_whole
 
 _MARK = b"fedrel kit 1\n"
 _SALT, _NONCE = 16, 12

@@ -18,6 +18,7 @@ from typing import Literal
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from fedrel.data.partition import NAME, TAKEN
 from fedrel.errors import UserError
 from fedrel.federation.kits.authority import (
     CA,
@@ -49,9 +50,8 @@ from fedrel.federation.kits.kit import (
     Role,
     open_kit,
 )
-from fedrel.files import folder_whole
-from fedrel.partition import NAME, TAKEN
 from fedrel.privacy import policy
+from fedrel.util.files import folder_whole
 
 __all__ = ["Federation", "add", "check_name", "new", "read", "renew", "revoke"]
 

@@ -22,18 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from fedrel import config
+from fedrel.engines.remote import Failure, Remote, TooFewError
+from fedrel.engines.screening import Suspicion
 from fedrel.errors import DivergedError, UserError
-from fedrel.execution import Execution
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.parties import Coordination, coordinate
 from fedrel.federation.channel import Blob, Channel, ClosedError, Message
-from fedrel.federation.codec import Payload, encode
-from fedrel.federation.engines.https.messages import SERVER_ENDED
-from fedrel.federation.engines.remote import Failure, Remote, TooFewError
+from fedrel.federation.https.messages import SERVER_ENDED
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.status import Status, read_status, status_file, write_status
-from fedrel.federation.replies import BadReplyError
-from fedrel.federation.screening import Suspicion
 from fedrel.federation.signing import Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256, sha256_of_file
-from fedrel.parties import Coordination, coordinate
+from fedrel.protocol.codec import Payload, encode
+from fedrel.protocol.replies import BadReplyError
 from fedrel.report.page import write_report
 
 NO_ROOM = 75  # the exit code that says: the disk is full, start me again when it is not

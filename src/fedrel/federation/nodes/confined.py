@@ -26,7 +26,7 @@ def main() -> None:
     channel.send({"do": "confined", "problems": list(protection.problems)})
     try:
         if kind == "worker":
-            from fedrel.worker import work
+            from fedrel.federation.worker import work
 
             work(channel, told)
         else:

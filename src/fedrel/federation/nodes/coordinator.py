@@ -18,24 +18,16 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.federation.channel import Blob, ClosedError, Message
-from fedrel.federation.engines.https import messages
+from fedrel.federation.https import messages
 from fedrel.federation.kits.kit import MEMBERS, Kit
 from fedrel.federation.nodes.audit import Audit
 from fedrel.federation.nodes.processes import Child, Heard, Log, Pauses, ending_signals, hear, only_one
 from fedrel.federation.nodes.relay import BRIDGE, Relay
-from fedrel.federation.nodes.status import (
-    ENDED,
-    QUEUED,
-    Status,
-    read_status,
-    status_file,
-    status_files,
-    write_status,
-)
+from fedrel.federation.nodes.status import ENDED, QUEUED, Status, read_status, status_file, status_files, write_status
 from fedrel.federation.signing import Command, Envelope, ForgedError, Verifier
-from fedrel.files import private_folder, run_folder, run_name
+from fedrel.util.files import private_folder, run_folder, run_name
 
-SERVER = "fedrel.federation.engines.https.server"
+SERVER = "fedrel.federation.https.server"
 NO_ROOM = 75  # the exit code of a run that waits for room on the disk
 _TICK = 0.5
 _TRIES = 5  # of a run, without a new round

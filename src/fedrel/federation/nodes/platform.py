@@ -22,11 +22,11 @@ from fedrel.federation.kits.kit import Kit
 from fedrel.federation.nodes.audit import Audit
 from fedrel.federation.nodes.processes import Child, Heard, Log, Pauses, ending_signals, hear, only_one
 from fedrel.federation.nodes.relay import BRIDGE, Relay
-from fedrel.files import private_folder
+from fedrel.util.files import private_folder
 
 _TICK = 0.5
 _LONGEST = 1e7  # seconds
-TRANSPORT = "fedrel.federation.engines.https.transport"
+TRANSPORT = "fedrel.federation.https.transport"
 
 
 @dataclass

@@ -23,8 +23,8 @@ from typing import IO, Any
 
 from fedrel.errors import UserError
 from fedrel.federation.channel import Channel, ClosedError, Message
-from fedrel.files import private_cache, private_folder
-from fedrel.foreign import shown
+from fedrel.util.escaping import shown
+from fedrel.util.files import private_cache, private_folder
 
 LOG = "node.log"
 CONFINED = "fedrel.federation.nodes.confined"

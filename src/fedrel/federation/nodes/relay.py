@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
-from fedrel.files import require_own
+from fedrel.util.files import require_own
 
-BRIDGE = "fedrel.federation.engines.nvflare.bridge"
+BRIDGE = "fedrel.federation.nvflare.bridge"
 SOCKET = "relay.sock"
 _FOLDER = "relay"  # in the kit
 _LONGEST = 107  # bytes of the path of a socket

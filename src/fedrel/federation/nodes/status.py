@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
-from fedrel.files import run_name, write_whole
+from fedrel.util.files import run_name, write_whole
 
 ALIVE = ("starting", "running", "waiting")
 ENDED = ("done", "failed", "stopped")

@@ -1,0 +1,1 @@
+"""Labelled sentences as columns in memory-mapped files: loading, partition over platforms, inspection."""

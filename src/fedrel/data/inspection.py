@@ -1,0 +1,280 @@
+"""What is in a data set of any format: counts, labels, bags, pairs in two splits, rows to look at, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from fedrel import config
+from fedrel.corpus import SHOWN, SPLITS, Skipped, biobert, classification
+from fedrel.corpus.detection import Detected, detect
+from fedrel.corpus.formats import FORMATS, Reading
+from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.sentences import sentence_spans
+from fedrel.corpus.splits import find_splits, folds
+from fedrel.corpus.suspicious import Suspicions
+from fedrel.data import loading
+from fedrel.data.store import Dataset, Split
+from fedrel.errors import UserError, suggest
+
+BAG_SIZES = {"1": (1, 1), "2": (2, 2), "3-5": (3, 5), "6-10": (6, 10), "11+": (11, None)}  # sentences of a pair
+
+
+@dataclass
+class Part:
+    """A split, a fold, or all documents."""
+
+    path: str | None  # None: carved from train
+    counts: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)  # sentences, or texts, of each
+    bag_sizes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    path: str
+    format: str
+    why: str
+    kind: Literal["labelled sentences", "documents", "classification", "folds"]
+    parts: dict[str, Part] = field(default_factory=dict)
+    shared_pairs: dict[str, int] = field(default_factory=dict)  # "train-test": how many are in both
+    shared_rows: dict[str, int] = field(default_factory=dict)  # the same sentence with the same pair, or the same text
+    overlap: int = 0  # pairs in test that `fedrel run` would have trained or chosen on
+    suspicious: Suspicions = field(default_factory=Suspicions)
+    skipped: Skipped = field(default_factory=Skipped)
+    notes: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "format": self.format,
+            "why": self.why,
+            "kind": self.kind,
+            "splits": {name: _part_as_json(part, self.kind) for name, part in self.parts.items()},
+            "shared_pairs": self.shared_pairs,
+            "shared_rows": self.shared_rows,
+            "overlap": self.overlap,
+            "suspicious": {
+                kind: {"rows": count, "first": self.suspicious.first[kind]}
+                for kind, count in self.suspicious.totals.items()
+            },
+            "skipped": {"reasons": dict(self.skipped.reasons), "first": self.skipped.examples},
+            "notes": self.notes,
+            "next": self.advice,
+        }
+
+
+def _part_as_json(part: Part, kind: str) -> dict[str, object]:
+    found: dict[str, object] = {"path": part.path, **part.counts}
+    if part.labels:
+        found["texts_per_label" if kind == "classification" else "sentences_per_relation"] = part.labels
+    if part.bag_sizes:
+        found["bag_sizes"] = part.bag_sizes
+    return found
+
+
+def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None] = lambda line: None) -> Report:
+    """Refuses what `fedrel run` would refuse, except pairs in two splits, which it counts."""
+    if source is not None and source not in FORMATS:
+        raise UserError(f'"{source}" is no format of files{suggest(source, FORMATS)}')
+    found = detect(path) if source is None else Detected(source, "as told with --source")
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder")
+    form = FORMATS[found.source]
+    if path.is_dir() and not form.documents and not _has_splits(path, found.source) and folds(path, found.source):
+        return _folds(path, found)
+    if form.texts:
+        return _classification(path, found)
+    if form.rows or (form.gold and _has_relations(path, found.source)):
+        return _labelled(path, found, say)
+    return _documents(path, found)
+
+
+# -------------------------------------------------------------------------------------- labelled sentences
+
+
+def _labelled(path: Path, found: Detected, say: Callable[[str], None]) -> Report:
+    table = {"data": {"source": found.source, "path": str(path)}}
+    dataset = loading.load(config.parse(table, "fedrel data check").data, say=say)
+    form = FORMATS[found.source]
+    report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
+    report.suspicious = Suspicions(blinded=form.blinded)
+    files = find_splits(path, found.source)
+    for name in SPLITS:
+        part = Part(str(files[name]) if name in files else None)
+        if name in files:
+            part.counts = _counts_of_file(name, Reading(found.source, files[name]), report)
+        _add_counts(part, dataset, getattr(dataset, name))
+        report.parts[name] = part
+    report.shared_pairs = {f"{one}-{other}": _shared(dataset, one, other) for one, other in combinations(SPLITS, 2)}
+    report.shared_rows = report.suspicious.in_two_splits()
+    overlap = dataset.meta["overlap"]
+    assert isinstance(overlap, int)
+    report.overlap = overlap
+    report.advice = list(_next_run(report, blinded=form.blinded))
+    return report
+
+
+def _counts_of_file(split: str, reading: Reading, report: Report) -> dict[str, int]:
+    """What the file holds, and what was left out of it; its rows are looked at on the way."""
+    for where, instance in reading.rows():
+        report.suspicious.look_at(instance, where, split)
+    skipped = reading.skipped
+    report.skipped.reasons += skipped.reasons
+    report.skipped.examples = [*report.skipped.examples, *skipped.examples][:SHOWN]
+    if reading.form.rows:
+        return {"rows": _rows_in(reading.path, report.format), "left_out": skipped.total}
+    return {
+        "documents": reading.documents,
+        "gold_relations": reading.gold_relations,
+        "left_out": skipped.total,
+    }
+
+
+def _rows_in(path: Path, source: str) -> int:
+    """Counted apart from the reader, so that a row which it loses would show."""
+    lines = numbered_lines(path)
+    first = next(lines, None)
+    return 1 + sum(1 for _ in lines) - _headlines(path, source, first[1]) if first else 0
+
+
+def _headlines(path: Path, source: str, first: str) -> int:
+    if source == "classification":
+        return 3 if path.suffix == ".tab" else int(classification.is_headline(first))
+    return {"pgr": 1, "biobert": int(biobert.is_headline(first))}.get(source, 0)
+
+
+def _add_counts(part: Part, dataset: Dataset, split: Split) -> None:
+    facts, sentences = np.unique(split.pairs.astype(np.int64) * 2**20 + split.labels, return_counts=True)
+    is_fact = facts % 2**20 > 0  # 0 is NA
+    sizes = np.bincount(split.pairs, minlength=len(split.pair_entities))
+    part.counts |= {
+        "sentences": len(split),
+        "pairs": len(split.pair_entities),
+        "facts": int(is_fact.sum()),
+        "facts_in_several_sentences": int((sentences[is_fact] > 1).sum()),
+    }
+    labels = Counter(split.labels.tolist())
+    part.labels = {dataset.relations[number]: count for number, count in sorted(labels.items())}
+    part.bag_sizes = {
+        name: int(((sizes >= low) & (sizes <= (high or sizes.max(initial=0)))).sum())
+        for name, (low, high) in BAG_SIZES.items()
+    }
+
+
+def _shared(dataset: Dataset, one: str, other: str) -> int:
+    pairs, others = (set(map(tuple, getattr(dataset, name).pair_entities.tolist())) for name in (one, other))
+    return len(pairs & others)
+
+
+def _next_run(report: Report, *, blinded: bool) -> Iterator[str]:
+    settings = [f"data.source={report.format}", f"data.path={report.path}"]
+    if report.overlap:
+        yield (
+            f"{report.overlap:,} pairs are in both train and test: `fedrel run` wants data.allow_overlap=true for "
+            "this, or the pairs removed from one of the two."
+        )
+        settings.append("data.allow_overlap=true")
+    elif blinded:
+        yield "the entities are blinded, so nobody can tell whether a pair is in both train and test: ready to run."
+    else:
+        yield "no pair is in both train and test: ready to run."
+    yield _command("fedrel", "run", *(part for setting in settings for part in ("--set", setting)))
+
+
+def _command(*words: str) -> str:
+    return " ".join(shlex.quote(word) for word in words)
+
+
+# ---------------------------------------------------------------------------------------------- documents
+
+
+def _has_relations(path: Path, source: str) -> bool:
+    read = FORMATS[source].documents
+    assert read
+    return any(document.relations for document in read(find_splits(path, source)["train"], Skipped()))
+
+
+def _documents(path: Path, found: Detected) -> Report:
+    read = FORMATS[found.source].documents
+    assert read
+    report = Report(str(path), found.source, found.why, "documents")
+    counts = Counter(documents=0, left_out=0, sentences=0, characters=0)
+    for document in read(path, report.skipped):
+        spans = sentence_spans(document.text) if document.sentences is None else document.sentences
+        counts.update(documents=1, sentences=len(spans), characters=len(document.text))
+        if document.annotations:
+            counts.update(entities=len(document.annotations))
+        where = document.where or document.id
+        report.suspicious.look_at(document, where)
+    counts["left_out"] = report.skipped.total
+    report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
+    if not counts["documents"]:
+        raise UserError(f"{path}: no document with text in it")
+    report.parts["all"] = Part(str(path), dict(counts))
+    report.advice = [
+        "documents without relations: a knowledge base can label them.",
+        _command("fedrel", "label", "--kb", "KB", "--text", str(path), "--out", "FOLDER"),
+    ]
+    return report
+
+
+# ----------------------------------------------------------------------------------------- classification
+
+
+def _classification(path: Path, found: Detected) -> Report:
+    read = FORMATS[found.source].texts
+    assert read
+    report = Report(str(path), found.source, found.why, "classification")
+    files = find_splits(path, found.source)
+    for name, file in ((name, files[name]) for name in SPLITS if name in files):
+        labels: Counter[str] = Counter()
+        before = report.skipped.total
+        for where, text in read(file, report.skipped):
+            labels[text.label] += 1
+            report.suspicious.look_at(text, where, name)
+        left_out = report.skipped.total - before
+        counts = {"rows": _rows_in(file, found.source), "left_out": left_out, "texts": labels.total()}
+        report.parts[name] = Part(str(file), counts, dict(sorted(labels.items())))
+    if not report.parts["train"].counts["texts"]:
+        raise UserError(f"{report.parts['train'].path}: no texts; train needs at least one")
+    report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
+    report.shared_rows = report.suspicious.in_two_splits()
+    settings = (f"data.source={found.source}", f"data.path={path}", "extractor.kind=text", "method.name=fedavg")
+    report.advice = [
+        "texts with one label each: ready to run, with an extractor for plain text (text, bag or bert).",
+        _command("fedrel", "run", *(part for setting in settings for part in ("--set", setting))),
+    ]
+    return report
+
+
+# -------------------------------------------------------------------------------------------------- folds
+
+
+def _has_splits(path: Path, source: str) -> bool:
+    try:
+        return bool(find_splits(path, source))
+    except UserError:
+        return False
+
+
+def _folds(path: Path, found: Detected) -> Report:
+    report = Report(str(path), found.source, found.why, "folds")
+    inner = folds(path, found.source)
+    for folder in inner:
+        files = find_splits(folder, found.source)
+        counts = {f"{name}_rows": _rows_in(files[name], found.source) for name in SPLITS if name in files}
+        report.parts[folder.name] = Part(str(folder), counts)
+    report.advice = [
+        f"a folder of {len(inner)} folds; each is a data set of its own. Name one:",
+        _command("fedrel", "data", "check", str(inner[0])),
+    ]
+    return report

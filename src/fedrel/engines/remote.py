@@ -1,0 +1,137 @@
+"""Platforms that are elsewhere: messages are encoded, somebody carries them, and replies are checked before use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from fedrel.engines.engine import Upload
+from fedrel.engines.held import Held
+from fedrel.errors import UserError
+from fedrel.learning.named import Named
+from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
+from fedrel.protocol.replies import BadReplyError, check, claims, forms, most_bytes
+from fedrel.protocol.round import Ask, Form, Replies
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a platform's reply is not there."""
+
+    why: str
+
+
+class TooFewError(Exception):
+    """Fewer platforms answered than the experiment wants for a round."""
+
+
+class Stored(Protocol):
+    """A reply that lies elsewhere until its turn comes; raises BadReplyError if it is not what was signed."""
+
+    def read(self) -> Payload: ...
+
+
+class Carrier(Protocol):
+    """Brings a payload to each platform, and comes back with what arrived: replies of at most so many bytes."""
+
+    def __call__(
+        self, task: str, round_: int, messages: Mapping[str, Payload], most: int
+    ) -> Mapping[str, Payload | Stored | Failure]: ...
+
+
+@dataclass
+class Remote:
+    """An Exchange. `carry` brings a payload to each platform and comes back with what arrived until the deadline."""
+
+    algorithm: object
+    carry: Carrier
+    sizes: Mapping[str, int]  # that reply forms speak of
+    announced: Mapping[str, int] = field(default_factory=dict)  # sentences that each platform said it holds
+    minimum: int = 1
+    half: bool = False  # numbers travel in 16 bits
+    on_upload: Callable[[Upload], None] = lambda upload: None
+    on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
+    on_failure: Callable[[Ask, str, str], None] = lambda ask, platform, why: None
+    bytes_up: int = 0
+    bytes_down: int = 0
+    active: set[str] = field(default_factory=set)
+    _round: int = -1
+    _weights: Named = field(default_factory=Named)  # that this round's platforms were sent
+
+    def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
+        self.on_upload, self.on_answer = on_upload, on_answer
+
+    def __call__(self, ask: Ask) -> Replies:
+        if ask.round != self._round:
+            self.active, self._round = set(), ask.round
+        self.active |= ask.to.keys()
+        encoded = self._encoded(ask)
+        form = forms(self.algorithm)[ask.task]
+        most = most_bytes(form, weights=self._weights, sizes=self.sizes)
+        arrived = self.carry(ask.task, ask.round, encoded, most)
+        replies = Held()
+        for platform in ask.to:
+            accepted = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")), most)
+            if accepted is not None:
+                replies.add(platform, *accepted)
+        if len(replies) < min(self.minimum, len(ask.to)):
+            raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
+        return replies
+
+    def memories(self) -> Mapping[str, Record]:
+        return {}
+
+    def remember(self, memories: Mapping[str, Record]) -> None:
+        if memories:
+            raise UserError("this run was begun in one process, with the platforms' memories; go on with it there")
+
+    def selections(self) -> Mapping[str, Tensor]:
+        return {}
+
+    def close(self) -> None:
+        """The platforms are somebody else's."""
+
+    def _encoded(self, ask: Ask) -> dict[str, Payload]:
+        """Each message once, however many it goes to."""
+        known: dict[int, Payload] = {}
+        for message in ask.to.values():
+            if id(message) not in known:
+                known[id(message)] = encode(message, half=self.half)
+            weights = message.get("weights")
+            if isinstance(weights, Named):
+                self._weights = weights
+        encoded = {platform: known[id(message)] for platform, message in ask.to.items()}
+        self.bytes_down += sum(len(payload) for payload in encoded.values())
+        return encoded
+
+    def _accepted(
+        self, ask: Ask, platform: str, arrived: Payload | Stored | Failure, most: int
+    ) -> tuple[Record, Payload] | None:
+        if isinstance(arrived, Failure):
+            self.on_failure(ask, platform, arrived.why)
+            return None
+        form = forms(self.algorithm)[ask.task]
+        try:
+            payload = arrived if isinstance(arrived, bytes | bytearray) else arrived.read()
+            self.bytes_up += len(payload)
+            if len(payload) > most:
+                raise BadReplyError(f"{len(payload):,} bytes where at most {most:,} were expected")
+            reply = decode(payload)
+            check(reply, form, weights=self._weights, sizes=self.sizes)
+            self._check_claims(platform, form, reply)
+        except (CodecError, BadReplyError) as error:
+            self.on_failure(ask, platform, f"refused: {error}")
+            return None
+        self.on_upload(Upload(ask.round, platform, ask.task, fields(payload)))
+        self.on_answer(ask, platform)
+        return reply, payload
+
+    def _check_claims(self, platform: str, form: Form, reply: Record) -> None:
+        """A platform that claims more sentences than it has would decide the mean alone."""
+        held = self.announced.get(platform)
+        for field_, claimed in claims(form, reply).items():
+            if held is not None and claimed > held:
+                raise BadReplyError(f"{field_} is {claimed:g}, and the platform holds {held}")

@@ -1,0 +1,158 @@
+"""Who judges a model: whoever runs the experiment, by sentences that lie here; or the platforms, by those that they
+hold out at home and of which they tell counts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrel.data.store import Ints, Split
+from fedrel.errors import DivergedError, UserError
+from fedrel.evaluation.at_home import pooled, pooled_confusion
+from fedrel.evaluation.calibration import Bools, Floats, candidates
+from fedrel.evaluation.classification import Counts, metrics_of
+from fedrel.evaluation.histograms import Histogram, middles
+from fedrel.evaluation.task import Classification
+from fedrel.experiment.assembly import Setup
+from fedrel.learning.named import Named
+from fedrel.protocol.round import Replies, named_in
+
+Poll = Callable[[str], Replies]  # asks all platforms to do this task with the weights and the split in question
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """The best relation of each thing that is judged. Equal ones may be one entry, which occurs several times."""
+
+    scores: Floats
+    right: Bools
+    times: Ints
+
+
+class Judgement(Protocol):
+    """Of some weights by a split."""
+
+    @property
+    def without(self) -> list[str]:
+        """Platforms that did not answer."""
+
+    def metrics(self) -> dict[str, float]: ...
+
+    def details(self) -> dict[str, Any]: ...
+
+    def guesses(self) -> Guesses: ...
+
+
+def judge(setup: Setup, split: str, weights: Named, poll: Poll, *, when: str) -> Judgement:
+    """Reads the split if it lies here, and asks the platforms otherwise."""
+    if split not in setup.at_home:
+        return _Here(setup, getattr(setup.dataset, split), _scores(setup, split, weights, when))
+    if isinstance(setup.evaluation, Classification):
+        return _Classified(setup, split, poll)
+    return _Ranked(setup, split, poll)
+
+
+def _scores(setup: Setup, split: str, weights: Named, when: str) -> npt.NDArray[np.floating]:
+    shard = setup.dev if split == "dev" else setup.shard_of(setup.dataset.test)
+    setup.model.load(weights, shard)
+    scores: npt.NDArray[np.floating] = setup.model.score_bags(shard).numpy()
+    if not np.isfinite(scores).all():
+        raise DivergedError(f"{when}: the model's scores are not numbers any more; lower training.lr")
+    return scores
+
+
+@dataclass(frozen=True)
+class _Here:
+    setup: Setup
+    split: Split
+    scores: npt.NDArray[np.floating]
+
+    @property
+    def without(self) -> list[str]:
+        return []
+
+    def metrics(self) -> dict[str, float]:
+        return self.setup.evaluation.metrics(self.scores, self.split)
+
+    def details(self) -> dict[str, Any]:
+        return self.setup.evaluation.details(self.scores, self.split)
+
+    def guesses(self) -> Guesses:
+        truth = self.setup.evaluation.truth(self.split)
+        scores, right = candidates(self.scores, truth, na=self.setup.dataset.has_na)
+        return Guesses(scores, right, np.ones(len(scores), np.int64))
+
+
+@dataclass(frozen=True)
+class _AtHome:
+    """Platforms are asked when an answer is needed."""
+
+    setup: Setup
+    split: str
+    poll: Poll
+    task: ClassVar[str]
+
+    @cached_property
+    def replies(self) -> Replies:
+        return self.poll(self.task)
+
+    @property
+    def without(self) -> list[str]:
+        return [name for name in self.setup.sites if name not in self.replies]
+
+    def guesses(self) -> Guesses:
+        """From counts: a score is the middle of its bin."""
+        replies = self.poll("calibrate").values()
+        found, scores = pooled(named_in(reply, "confidence") for reply in replies), middles()
+        places = [np.flatnonzero(counts) for counts in (found.right, found.wrong)]
+        right = np.repeat([True, False], [len(held) for held in places])
+        times = np.concatenate([found.right[places[0]], found.wrong[places[1]]])
+        return Guesses(scores[np.concatenate(places)], right, times)
+
+    def _require(self, something: int) -> None:
+        if not something and not self.without:
+            raise UserError(
+                f"no platform holds out anything for {self.split} that has a relation; give the coordinator a "
+                f"{self.split} file, or the platforms files of their own"
+            )
+
+
+class _Ranked(_AtHome):
+    task = "rank"
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        found = pooled(named_in(reply, "ranking") for reply in self.replies.values())
+        self._require(found.facts)
+        return found
+
+    def metrics(self) -> dict[str, float]:
+        return self.histogram.metrics()
+
+    def details(self) -> dict[str, Any]:
+        """No platform says which relation a score is of."""
+        return {"pr": self.histogram.curve(), "relations": []}
+
+
+class _Classified(_AtHome):
+    task = "classify"
+
+    @cached_property
+    def counts(self) -> Counts:
+        parts = (named_in(reply, "confusion") for reply in self.replies.values())
+        found = pooled_confusion(parts, len(self.setup.dataset.relations))
+        self._require(int(found.sum()))
+        return found
+
+    def metrics(self) -> dict[str, float]:
+        return metrics_of(self.counts, na=self.setup.dataset.has_na)
+
+    def details(self) -> dict[str, Any]:
+        assert isinstance(self.setup.evaluation, Classification)
+        return self.setup.evaluation.counted(self.counts)

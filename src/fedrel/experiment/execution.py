@@ -1,0 +1,468 @@
+"""A run from start to finish: rounds, dev scores, early stopping, checkpoints, the final test, and its folder.
+
+Every file of the folder is a contract (see docs/files.md). The test split is opened once, at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fedrel import config
+from fedrel.data.partition import count_labels
+from fedrel.engines.engine import Engine, Upload
+from fedrel.engines.ray import OnRay, Plan
+from fedrel.engines.screening import Past, Screen, Suspicion, summary
+from fedrel.engines.simulator import Simulator
+from fedrel.errors import UserError
+from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
+from fedrel.evaluation.selection import selection_quality, truth_is_known
+from fedrel.experiment.assembly import Setup, cohort_of, prepare, workers_of
+from fedrel.experiment.evaluators import Guesses, Judgement, judge
+from fedrel.experiment.saved import save_model
+from fedrel.experiment.showcase import choices, examples, look
+from fedrel.learning.named import Named
+from fedrel.protocol import checkpoint
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Ask, Replies, broadcast, named_in, number_in
+from fedrel.protocol.run import Round, run
+from fedrel.util.files import folder_whole, write_whole
+from fedrel.util.profiling import phase, watched
+from fedrel.version import installed_version
+
+Value = TypeVar("Value", Named, float, Named | float)
+BEST = "best.safetensors"
+_SHOWN_PLATFORMS = 100
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One finished round, as written to metrics.jsonl."""
+
+    line: dict[str, Any]
+    best_round: int
+    best_score: float
+    stopped: bool
+
+
+@dataclass
+class _Standing:
+    """All that a resumed run must know, beside the weights."""
+
+    data: str = ""  # the content that the run was started on
+    rounds: int = 0
+    best_round: int = 0
+    best_score: float = -1.0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+    trained: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+    participation: dict[str, int] = field(default_factory=dict)
+    screened: Past = field(default_factory=dict)  # what updates were like before, to compare others with
+
+    def add(self, phase: str, seconds: float) -> None:
+        self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+
+
+class Execution:
+    """`for progress in execution.rounds(): …`, then `execution.finish()`."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        out: Path,
+        *,
+        resume: bool = False,
+        tick: Callable[[str], None] = lambda what: None,
+        say: Callable[[str], None] = lambda line: None,
+        engine: Engine | None = None,
+        on_suspicion: Callable[[Suspicion], None] = lambda suspicion: None,
+    ) -> None:
+        """`on_suspicion` is told of every reply that was out of line, as soon as it is there."""
+        self.setup = setup
+        self.out = out
+        self.tick = tick
+        self.saved_rounds = 0  # what a resumed run would go on from
+        self.standing = _Standing(data=setup.dataset.folder.name)
+        half = setup.experiment.engine.transport == "half"
+        ray = engine is None and setup.experiment.engine.kind == "ray"
+        # Weights stay where models train, if that is this process
+        self._direct = engine is None and not ray and setup.model.device.type != "cpu" and not half
+        self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
+        self._losses: list[tuple[float, float]] = []
+        self._asked: set[str] = set()
+        self._training_seconds_before = 0.0
+        self._pending: list[str] = []
+        self._suspicions: list[Suspicion] = []
+        self._suspected: set[tuple[str, str]] = set()  # who, and of what, as far as somebody was told
+        self._say, self._on_suspicion = say, on_suspicion
+        self._screen = Screen(
+            setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
+        )
+        self._engine: Engine = engine or (
+            OnRay(_plan(setup))
+            if ray
+            else Simulator(
+                setup.algorithm,
+                setup.sites,
+                workers=workers_of(setup.experiment),
+                cohort=cohort_of(setup),
+                say=say,
+                direct=self._direct,
+                half=half,
+            )
+        )
+        self._engine.listen(self._note_upload, lambda ask, platform: tick(f"{ask.task} {platform}"))
+        if resume:
+            self._go_on()
+        else:
+            self._begin()
+
+    # -- the folder -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+            raise UserError(f"{self.out} is not empty; go on with --resume {self.out}, or choose another --out")
+        with folder_whole(self.out) as new:  # a folder that exists can be gone on with
+            write_whole(new / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
+            for log in ("metrics.jsonl", "ledger.jsonl"):
+                write_whole(new / log, "")
+            self._save(new)
+
+    def _go_on(self) -> None:
+        if (self.out / "result.json").exists():
+            raise UserError(f"{self.out}: this run is finished; look at it with: fedrel show {self.out}")
+        saved = checkpoint.load(self.out / "checkpoint")
+        self.state = {name: self._at_home(value) for name, value in saved.state.items()}
+        self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
+        self._screen.past = self.standing.screened
+        self.saved_rounds = self.standing.rounds
+        if self.standing.data != self.setup.dataset.folder.name:
+            raise UserError(f"{self.out}: the data has changed since this run began; start a new one")
+        if self.standing.best_round:  # damage is better known now than after the last round
+            checkpoint.load_weights(self.out / "checkpoint" / BEST)
+        self._engine.bytes_up = self.standing.bytes_up
+        self._engine.bytes_down = self.standing.bytes_down
+        self._engine.remember(
+            {
+                name: {key: self._at_home(value) for key, value in memory.items()}
+                for name, memory in saved.memories.items()
+            }
+        )
+        # A round that was cut off is repeated: what it had already logged goes.
+        for name in ("metrics.jsonl", "ledger.jsonl"):
+            lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
+            write_whole(self.out / name, "".join(_up_to(lines, self.standing.rounds)))
+
+    def _at_home(self, value: Value) -> Value:
+        """Where the server computes."""
+        return value.to(self.setup.model.device) if self._direct and isinstance(value, Named) else value
+
+    def _save(self, folder: Path) -> None:
+        progress = dict(vars(self.standing))
+        saved = checkpoint.Checkpoint(self.state, self._engine.memories(), progress)
+        checkpoint.save(folder / "checkpoint", saved)
+        self.saved_rounds = self.standing.rounds
+
+    # -- rounds -----------------------------------------------------------------------------------------------
+
+    def rounds(self) -> Iterator[Progress]:
+        setup, standing, training = self.setup, self.standing, self.setup.experiment.training
+        if self._stopped():
+            return
+        self._pending, self._losses, self._asked, self._suspicions = (
+            [],
+            [],
+            set(),
+            [],
+        )  # of a round that came to nothing
+        self._screen.forget()
+        todo = range(standing.rounds, training.rounds)
+        try:
+            for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
+                yield self._close(done)
+                if self._stopped():
+                    return
+        except UserError:
+            self.close()
+            raise
+
+    def _close(self, done: Round) -> Progress:
+        """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count. If too
+        few platforms are there to score it, the round was none.
+        """
+        standing = self.standing
+        begin = time.perf_counter()
+        training_seconds = _training_seconds(standing.phases) - self._training_seconds_before
+        self._training_seconds_before = _training_seconds(standing.phases)
+        with phase("evaluate"):
+            judged = self._judge("dev", named_in(done.state, "weights"), done.number)
+            metrics = judged.metrics()
+        standing.add("dev", time.perf_counter() - begin)
+        self.state = done.state
+        standing.rounds = done.number + 1
+        standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
+        score = metrics[self.setup.experiment.training.metric]
+        if score > standing.best_score and standing.rounds > self._preparation:
+            standing.best_round, standing.best_score = standing.rounds, score
+            checkpoint.save_weights(self.out / "checkpoint" / BEST, named_in(self.state, "weights"))
+        sentences = sum(weight for _, weight in self._losses)
+        loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
+        if "loss" in self.state:  # of the server's own training
+            loss = number_in(self.state, "loss")
+        sentences = sentences or sum(self.setup.sites.sizes[name] for name in self._asked)
+        trained = int(sentences) * self.setup.experiment.training.epochs
+        line: dict[str, Any] = {
+            "round": standing.rounds,
+            "lr": self.setup.experiment.training.lr_at(done.number),
+            "loss": loss,
+            "dev": metrics,
+            "selection": self._selection(done),
+            "cohort": done.cohort,
+            "trained": int(sentences),
+            "sentences_per_second": trained / max(training_seconds, 1e-9),
+            "bytes": {
+                "up": self._engine.bytes_up - standing.bytes_up,
+                "down": self._engine.bytes_down - standing.bytes_down,
+            },
+            "seconds": done.seconds,
+        }
+        if "dev" in self.setup.at_home:
+            line["dev_without"] = judged.without
+        if "trace" in self.state:  # what a method shows of itself
+            line["trace"] = {name: value.tolist() for name, value in named_in(self.state, "trace").items()}
+        if self._suspicions:
+            line["suspicions"] = [asdict(suspicion) for suspicion in self._suspicions]
+        standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
+        standing.trained += trained
+        standing.seconds += time.perf_counter() - begin + done.seconds
+        _append(self.out / "ledger.jsonl", self._pending)
+        _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
+        self._pending, self._losses, self._asked, self._suspicions = [], [], set(), []
+        self._screen.settle()
+        saving = time.perf_counter()
+        if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
+            self._save(self.out)
+        standing.add("checkpoint", time.perf_counter() - saving)
+        return Progress(line, standing.best_round, standing.best_score, self._stopped())
+
+    def _stopped(self) -> bool:
+        training, standing = self.setup.experiment.training, self.standing
+        if standing.rounds >= training.rounds:
+            return True
+        since = max(standing.best_round, self.setup.algorithm.unsettled(training.rounds))
+        return standing.best_round > 0 and standing.rounds - since >= training.patience
+
+    @property
+    def _preparation(self) -> int:
+        """Rounds that are no candidates for the result; of a run too short for more, all but the last."""
+        return min(self.setup.algorithm.preparation, self.setup.experiment.training.rounds - 1)
+
+    def _judge(self, split: str, weights: Named, number: int) -> Judgement:
+        self.tick(split)
+
+        def poll(task: str) -> Replies:
+            """All platforms, those that sit this round out included."""
+            ask = broadcast(task, self.setup.sites, weights=weights, test=float(split == "test"))
+            return self._engine(replace(ask, round=number))
+
+        return judge(self.setup, split, weights, poll, when=f"round {number + 1}")
+
+    def _selection(self, done: Round) -> dict[str, float] | None:
+        """What the platforms say they trained on, or would choose now within their bags, compared with the hidden truth
+        of a synthetic world.
+        """
+        train, sites = self.setup.dataset.train, self.setup.sites
+        parts = [sites.rows_in_order(name)[places.numpy()] for name, places in self._engine.selections().items()]
+        if parts:
+            return selection_quality(train, np.concatenate(parts))
+        if self.setup.model.denoiser.chooses and sites.here and truth_is_known(train):
+            return selection_quality(train, choices(self.setup, named_in(done.state, "weights"), done.cohort))
+        return None
+
+    def _exchange(self, ask: Ask) -> Replies:
+        begin = time.perf_counter()
+        self._asked |= ask.to.keys()
+        replies = self._engine(ask)
+        self.standing.add(ask.task, time.perf_counter() - begin)
+        with phase("aggregate"):
+            replies = self._screen(ask, replies)
+        for reply in replies.values():
+            if "loss" in reply:
+                self._losses.append((number_in(reply, "loss"), number_in(reply, "sentences")))
+        return replies
+
+    def _note_upload(self, upload: Upload) -> None:
+        for entry in upload.fields:
+            line = {
+                "round": upload.round + 1,
+                "platform": upload.platform,
+                "task": upload.task,
+                "field": entry.name,
+                "shape": list(entry.shape),
+                "bytes": entry.bytes,
+            }
+            self._pending.append(json.dumps(line) + "\n")
+
+    def _note_suspicion(self, suspicion: Suspicion) -> None:
+        self._suspicions.append(suspicion)
+        self._on_suspicion(suspicion)
+        if (suspicion.platform, suspicion.what) not in self._suspected:  # a line each, not one a round
+            self._suspected.add((suspicion.platform, suspicion.what))
+            self._say(str(suspicion))
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def finish(self) -> dict[str, Any]:
+        """Tests the weights of the best dev round, once, and writes model, details and result."""
+        setup, standing = self.setup, self.standing
+        begin = time.perf_counter()
+        self._pending = []
+        best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
+        with phase("evaluate"):
+            guesses = self._judge("dev", best, standing.rounds).guesses()
+            judged = self._judge("test", best, standing.rounds)
+            calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
+            test, guesses = judged.metrics(), judged.guesses()
+        standing.add("test", time.perf_counter() - begin)
+        standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
+        _append(self.out / "ledger.jsonl", self._pending)
+        lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
+        best_line = lines[standing.best_round - 1]
+        suspects = summary(it for line in lines for it in line.get("suspicions", []))
+        looking = time.perf_counter()
+        self.tick("looking at the training sentences")
+        seen = look(setup, best) if setup.sites.here else None
+        standing.add("showcase", time.perf_counter() - looking)
+        selection = best_line["selection"]
+        if seen is not None and setup.model.denoiser.chooses:  # of all platforms, not of one round's
+            selection = selection_quality(setup.dataset.train, seen.selected)
+        save_model(self.out / "model", setup, best, calibration)
+        details = {
+            **judged.details(),
+            "labels": _labels(setup),
+            "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
+            "held": dict(setup.sites.sizes),
+            "examples": [] if seen is None else examples(setup, seen),
+            "data": setup.dataset.meta
+            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, judged)), *_warnings(suspects)]},
+        }
+        write_whole(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
+        standing.seconds += time.perf_counter() - begin
+        result = {
+            "method": setup.experiment.method["name"],
+            "seed": setup.experiment.seed,
+            "rounds": standing.rounds,
+            "best_round": standing.best_round,
+            "dev": best_line["dev"],
+            "test": test,
+            "selection": selection,
+            "calibration": _calibration(calibration, guesses),
+            "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
+            "seconds": {"total": standing.seconds, "by_phase": standing.phases},
+            "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
+            "version": installed_version(),
+        }
+        if (profile := watched()) is not None:
+            result["profile"] = profile
+        if suspects:
+            result["suspicions"] = suspects
+        if setup.at_home:
+            result["held_out"] = _held_out(setup, best_line, judged)
+        write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        self.close()
+        return result
+
+    def close(self) -> None:
+        """Lets everybody go who worked for the run; `finish` does."""
+        self._engine.close()
+
+
+def _labels(setup: Setup) -> dict[str, dict[str, int]]:
+    """Who holds how many sentences of which label; of the first platforms, where there are very many."""
+    relations = setup.dataset.relations
+    return {
+        name: {relations[label]: int(count) for label, count in enumerate(count_labels(setup.dataset, rows)) if count}
+        for name, rows in itertools.islice(setup.sites.rows.items(), _SHOWN_PLATFORMS)
+    }
+
+
+def _held_out(setup: Setup, best_line: dict[str, Any], test: Judgement) -> dict[str, dict[str, list[str]]]:
+    """Of the splits that platforms hold out: who did not say how the model does on it."""
+    without = {"dev": best_line.get("dev_without", []), "test": test.without if "test" in setup.at_home else []}
+    return {split: {"without": without[split]} for split in setup.at_home}
+
+
+def _notes(held_out: dict[str, dict[str, list[str]]]) -> Iterator[str]:
+    for split, said in held_out.items():
+        left_out = f"; not by {', '.join(said['without'])}, who did not answer" if said["without"] else ""
+        yield f"{split} was scored by the platforms, each by sentences of its own, and they sent counts{left_out}"
+
+
+def _warnings(suspects: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for platform, told in suspects.items():
+        yield (
+            f"{platform} was left out of {told['left_out']} rounds, and reported in {told['reported']} more; "
+            f"the first time: {told['first']}"
+        )
+
+
+def _calibration(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:
+    """Expected calibration error of each pair's best relation: on dev, where the temperature was fitted, and test."""
+    confidences = (on_test.scores, fitted.confidence(on_test.scores))
+    before, after = (ece(confidence, on_test.right, on_test.times) for confidence in confidences)
+    return {
+        "temperature": fitted.temperature,
+        "offset": fitted.offset,
+        "dev": {"ece_before": fitted.ece_before, "ece_after": fitted.ece_after},
+        "test": {"ece_before": before, "ece_after": after},
+    }
+
+
+def _training_seconds(phases: dict[str, float]) -> float:
+    return sum(seconds for phase, seconds in phases.items() if phase.startswith("train"))
+
+
+def _append(path: Path, lines: list[str]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def _up_to(lines: list[str], rounds: int) -> Iterator[str]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:  # the last line, cut off
+            return
+        if row["round"] <= rounds:
+            yield line
+
+
+def _plan(setup: Setup) -> Plan:
+    return Plan(
+        setup.algorithm,
+        setup.experiment,
+        announced=setup.sites.sizes,
+        sizes=setup.reply_sizes,
+        secret=setup.sites.secret,
+        data=setup.dataset.folder.name,
+        rebuild=rebuild,
+    )
+
+
+def rebuild(experiment: config.Experiment, secret: bytes) -> tuple[str, Simulator]:
+    """In another process: the digest of the data it finds, and all platforms of the same experiment."""
+    setup = prepare(experiment)
+    setup.sites.secret = secret
+    return setup.dataset.folder.name, Simulator(
+        setup.algorithm, setup.sites, half=experiment.engine.transport == "half"
+    )

@@ -1,0 +1,123 @@
+"""Sentences that a trained model selects and rejects for the same fact: the papers' case study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrel.algorithms import Evidence, LazyMIL
+from fedrel.algorithms.lazy_mil import elect
+from fedrel.data.store import Ints, Split, fact_bags
+from fedrel.denoisers import best_of_group
+from fedrel.experiment.assembly import Setup
+from fedrel.learning.named import Named
+from fedrel.protocol.codec import Record
+
+_FACTS, _REJECTED = 12, 4
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """What the final model makes of every training sentence. S training rows."""
+
+    scores: npt.NDArray[np.float32]  # (S,) p(label | sentence)
+    holders: npt.NDArray[np.int32]  # (S,) the platform, by its place in the order of names
+    selected: Ints  # rows of facts that were selected
+
+
+def look(setup: Setup, weights: Named) -> Showcase | None:
+    """Scores every sentence where it lies and selects as the method does; none for methods that use all sentences."""
+    algorithm = setup.algorithm
+    if not isinstance(algorithm, LazyMIL | Evidence) and not setup.model.denoiser.chooses:
+        return None
+    train = setup.dataset.train
+    scores = np.zeros(len(train), dtype=np.float32)
+    holders = np.zeros(len(train), dtype=np.int32)
+    best: dict[str, Ints] = {}
+    ballots: dict[str, Record] = {}
+    for number, (name, site) in enumerate(setup.sites.items()):
+        setup.model.load(weights, site.shard)
+        probability = setup.model.label_probabilities(site.shard)
+        chosen = best_of_group(probability, site.shard.bag_of_sentences())
+        scores[site.shard.rows], holders[site.shard.rows] = probability.numpy(), number
+        best[name] = site.shard.rows[chosen.numpy()]
+        if isinstance(algorithm, LazyMIL):
+            ballots[name] = {"ballot": Named(key=site.fact_keys(), score=probability[chosen])}
+    if ballots:
+        won = elect(ballots)
+        best = {name: rows[won[name]["won"].numpy()] for name, rows in best.items()}
+    selected = np.concatenate(list(best.values()))
+    if isinstance(algorithm, Evidence):
+        held = np.concatenate([site.shard.rows for site in setup.sites.values()])
+        selected = _within(algorithm.margin, train, held, scores)
+    return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] >= int(setup.dataset.has_na)]))
+
+
+def choices(setup: Setup, weights: Named, platforms: Iterable[str]) -> Ints:
+    """The training rows that a denoiser which chooses within bags would choose there with these weights."""
+    rows = []
+    for site in (setup.sites[name] for name in platforms):
+        setup.model.load(weights, site.shard)
+        rows.append(site.shard.rows[setup.model.choose(site.shard)[0].numpy()])
+    return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+
+
+def _within(margin: float, train: Split, held: Ints, scores: npt.NDArray[np.float32]) -> Ints:
+    """Of the rows that platforms hold, those whose log-odds are no more than the margin behind the best of their
+    fact.
+    """
+    rows, starts = fact_bags(train, np.sort(held))
+    p = np.clip(scores[rows].astype(np.float64), 1e-12, 1 - 1e-12)
+    z = np.log(p / (1 - p))
+    best = np.repeat(np.maximum.reduceat(z, starts[:-1]), np.diff(starts))
+    kept: Ints = rows[z >= best - margin]
+    return kept
+
+
+def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:
+    """A few facts with much evidence, of different relations: who was selected, and who lost against them."""
+    train = setup.dataset.train
+    is_selected = np.zeros(len(train), dtype=bool)
+    is_selected[seen.selected] = True
+    rows, starts = fact_bags(train, np.flatnonzero(np.asarray(train.labels) >= int(setup.dataset.has_na)))
+    shown: list[dict[str, Any]] = []
+    per_relation = Counter[int]()
+    for bag in np.argsort(starts[:-1] - starts[1:], kind="stable"):  # the largest first
+        fact = rows[starts[bag] : starts[bag + 1]]
+        fact = fact[np.argsort(-seen.scores[fact], kind="stable")]
+        winners, losers = fact[is_selected[fact]], fact[~is_selected[fact]]
+        label = int(train.labels[fact[0]])
+        if not len(winners) or not len(losers) or per_relation[label] > len(shown) // len(setup.dataset.relations):
+            continue
+        per_relation[label] += 1
+        head, tail = train.pair_entities[train.pairs[fact[0]]]
+        shown.append(
+            {
+                "head": setup.dataset.entities[head],
+                "relation": setup.dataset.relations[label],
+                "tail": setup.dataset.entities[tail],
+                "selected": [_sentence(setup, seen, int(row)) for row in winners[:_REJECTED]],
+                "rejected": [_sentence(setup, seen, int(row)) for row in losers[:_REJECTED]],
+            }
+        )
+        if len(shown) == _FACTS:
+            break
+    return shown
+
+
+def _sentence(setup: Setup, seen: Showcase, row: int) -> dict[str, Any]:
+    train = setup.dataset.train
+    truth = int(train.expressed[row])
+    return {
+        "tokens": setup.dataset.sentence(train, row),
+        "head": train.spans[row, :2].tolist(),
+        "tail": train.spans[row, 2:].tolist(),
+        "score": float(seen.scores[row]),
+        "platform": list(setup.sites)[seen.holders[row]],
+        "expressed": None if truth < 0 else bool(truth),
+    }

@@ -1,0 +1,341 @@
+"""From new text to facts: every pair of entities in it, scored by a trained model over all its sentences."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fedrel.alignment.kb import KB
+from fedrel.alignment.kb import load as load_kb
+from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, ordered_pairs
+from fedrel.corpus import Document
+from fedrel.corpus.checks import check_span
+from fedrel.corpus.tokens import tokenize
+from fedrel.data.store import Ints
+from fedrel.errors import UserError
+from fedrel.evaluation.calibration import Floats
+from fedrel.experiment.saved import SavedModel, load_model
+from fedrel.extraction.candidates import Chunk, Sightings, Span
+from fedrel.extraction.facts import Fact, Support, arrow
+
+SHOWN = 5  # sentences kept with a fact
+_AT_ONCE = 1_024  # sightings scored together
+_MOST = 4_096  # sentences of a pair that are scored: more would say little more, and the memory is not endless
+_LONGEST = 400  # tokens of a sentence; what is longer is no sentence, and would slow everything down
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """What one sentence says of two places in it."""
+
+    head: str
+    relation: str
+    tail: str
+    confidence: float
+    confidences: dict[str, float]  # of all relations, the best first
+
+    def __str__(self) -> str:
+        return f"{arrow(self.head, self.relation, self.tail)}  {self.confidence:.2f}"
+
+    def __repr__(self) -> str:
+        return f"Prediction({self})"
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """S sightings of B pairs."""
+
+    chunk: Chunk
+    confidence: Floats  # (B, R)
+    alone: Floats  # (S, R) the score of each sentence by itself
+
+
+class RelationExtractor:
+    """A trained model, ready to read. `fedrel.load(folder)` makes one."""
+
+    def __init__(self, saved: SavedModel) -> None:
+        self.saved = saved
+        self.relations = saved.relations
+        self.calibration = saved.calibration
+        self._first = int(saved.has_na)  # of the relations that state something
+        if not saved.has_pairs:
+            raise UserError("this model was trained on plain texts: it knows labels of texts, no relations")
+
+    def __repr__(self) -> str:
+        settings = self.saved.extractor
+        known = len(self.relations) - self._first
+        return f"RelationExtractor({settings.kind}, {known} relations, {len(self.saved.encoding):,} words)"
+
+    def predict(self, text: str, *, head: Span, tail: Span, types: tuple[str, str] = ("", "")) -> Prediction:
+        """The relation of text[head[0]:head[1]] to text[tail[0]:tail[1]], as this sentence has it. The best relation is
+        given even where "no relation" (NA) would be likelier: look at the confidence. `types` of head and tail (drug,
+        disease, …) are all that a model sees of them that was trained with extractor.blind; others need none.
+        """
+        head, tail = _checked(text, head, "head"), _checked(text, tail, "tail")
+        if head[0] < tail[1] and tail[0] < head[1]:
+            raise UserError(f"head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must stand apart")
+        words = _Words.of(text)
+        if len(words) > _LONGEST:
+            raise UserError(
+                f"the text has {len(words):,} words and marks; predict reads one sentence of at most {_LONGEST}: "
+                "cut out the one around head and tail, or use extract"
+            )
+        with Sightings() as seen:
+            seen.add_sentence("", 0, text, self._look_up(words))
+            spans, told = (*words.touched(*head), *words.touched(*tail)), (self._type(types[0]), self._type(types[1]))
+            seen.add(0, 1, spans, (*head, *tail), told)
+            seen.close()
+            confidence = next(self._scored(seen, np.zeros(1, np.int64))).confidence
+        order = np.argsort(-confidence[0, self._first :], kind="stable") + self._first
+        ranked = {self.relations[number]: float(confidence[0, number]) for number in order}
+        best = self.relations[order[0]]
+        return Prediction(text[slice(*head)], best, text[slice(*tail)], ranked[best], ranked)
+
+    def extract(
+        self,
+        texts: str | Document | Iterable[str | Document],
+        *,
+        kb: KB | str | Path | None = None,
+        min_confidence: float = 0.5,
+        new_only: bool = False,
+        ambiguous: bool = False,
+        tick: Callable[[Spotter], None] = lambda spotter: None,
+        language: str = "en",
+    ) -> Iterator[Fact]:
+        """Facts in the texts, the sentences of a pair taken together. Entities are those that a Document marks; in
+        plain text, the names of the knowledge base (as loaded, or its path). A fact of which it is not clear whom a
+        name means is left out, unless `ambiguous`. `tick` is called after each sentence that is read, and after each
+        lot that is scored.
+        """
+        if not 0 <= min_confidence <= 1:
+            raise UserError(f"min_confidence is a share from 0 to 1, not {min_confidence}")
+        if new_only and kb is None:
+            raise UserError("new_only needs a knowledge base, to know what is known")
+        base = kb if isinstance(kb, KB) or kb is None else load_kb(Path(kb))
+        several = [texts] if isinstance(texts, str | Document) else texts
+        return self._extract(several, base, min_confidence, new_only, ambiguous, tick, language)
+
+    def _extract(
+        self,
+        texts: Iterable[str | Document],
+        kb: KB | None,
+        min_confidence: float,
+        new_only: bool,
+        ambiguous: bool,
+        tick: Callable[[Spotter], None],
+        language: str,
+    ) -> Iterator[Fact]:
+        spotter = Spotter(kb, language)
+        counts, entities = spotter.counts, _Entities()
+        with Sightings() as seen:
+            for sentence, types in self._sentences(spotter, _documents(texts)):
+                if len(sentence.spots) > 1:
+                    words = _Words.of(sentence.text)
+                    if len(words) > _LONGEST:  # before its pairs: a table without full stops has millions
+                        counts["sentences too long"] += 1
+                    elif pairs := [pair for pair in ordered_pairs(sentence.spots) if _possible(kb, *pair)]:
+                        seen.add_sentence(sentence.document, sentence.start, sentence.text, self._look_up(words))
+                        for head, tail in pairs:
+                            spans = (*words.touched(head.start, head.end), *words.touched(tail.start, tail.end))
+                            places = (head.start, head.end, tail.start, tail.end)
+                            told = (types.get(head[:2], -1), types.get(tail[:2], -1)) if types else (-1, -1)
+                            seen.add(entities.number(head), entities.number(tail), spans, places, told)
+                tick(spotter)
+            seen.close()
+            known = _Known(kb, entities.listed)
+            counts["pairs"], counts["sightings"] = len(seen.pairs), len(seen)
+            for scored in self._scored(seen, known.meanings(seen.pairs)):
+                counts["scored"] += int(scored.chunk.seen.sum())
+                tick(spotter)
+                for bag, relation in np.argwhere(scored.confidence[:, self._first :] >= min_confidence).tolist():
+                    one, other = seen.pairs[scored.chunk.pairs[bag]].tolist()
+                    name = self.relations[relation + self._first]
+                    if (new_only and known.has(one, name, other)) or not known.allows(one, name, other):
+                        continue
+                    if ambiguous or known.is_clear(one, other):
+                        yield self._fact(seen, scored, known, bag, relation + self._first)
+                    else:
+                        counts["ambiguous facts"] += 1
+
+    def _sentences(
+        self, spotter: Spotter, documents: Iterable[Document]
+    ) -> Iterator[tuple[SpottedSentence, Mapping[Span, int]]]:
+        """Every sentence, and the types of what is marked in it, for a model that sees nothing else of a mention."""
+        if not self.saved.extractor.blind:
+            yield from ((sentence, {}) for sentence in spotter.sentences(documents))
+            return
+        for document in documents:
+            types = {(mark.start, mark.end): self._type(mark.type) for mark in document.annotations or ()}
+            for sentence in spotter.sentences([document]):
+                start = sentence.start
+                yield sentence, {(begin - start, end - start): number for (begin, end), number in types.items()}
+
+    def _type(self, name: str) -> int:
+        return int(self.saved.encoding.numbers([name.lower()])[0]) if name else -1
+
+    def _look_up(self, words: _Words) -> list[int]:
+        numbers: list[int] = self.saved.encoding.numbers(words.tokens).tolist()
+        return numbers
+
+    def _scored(self, seen: Sightings, meaning: Ints) -> Iterator[_Scored]:
+        """Chunk by chunk, all sentences of a pair in one."""
+        model = self.saved.model
+        for it in seen.chunks(_AT_ONCE, _MOST, meaning):
+            places = np.arange(len(it.rows))
+            shard = self.saved.encoding.pack(it.split, places, it.starts)
+            model.load(self.saved.weights, shard)
+            scores, alone = model.score_sentences(shard.bags_of(torch.arange(shard.bags)))
+            yield _Scored(it, self.calibration.confidence(scores.numpy()), alone.numpy())
+
+    def _fact(self, seen: Sightings, scored: _Scored, known: _Known, bag: int, relation: int) -> Fact:
+        chunk, name = scored.chunk, self.relations[relation]
+        head, tail = seen.pairs[chunk.pairs[bag]].tolist()
+        inside = np.arange(chunk.starts[bag], chunk.starts[bag + 1])
+        best = inside[np.argsort(-scored.alone[inside, relation], kind="stable")[:SHOWN]]
+        support = tuple(
+            Support(**seen.place(int(chunk.rows[row])), score=float(scored.alone[row, relation]))
+            for row in best.tolist()
+        )
+        first = support[0]
+        return Fact(
+            head=known.entities[head][0],
+            head_name=first.text[slice(*first.head)],
+            relation=name,
+            tail=known.entities[tail][0],
+            tail_name=first.text[slice(*first.tail)],
+            confidence=float(scored.confidence[bag, relation]),
+            known=known.has(head, name, tail),
+            sentences=int(chunk.seen[bag]),
+            support=support,
+        )
+
+
+def load(folder: str | Path) -> RelationExtractor:
+    """The model of a run: its folder, or the folder `model` in it."""
+    saved = load_model(Path(folder))
+    if saved.note:
+        warnings.warn(saved.note, stacklevel=3)  # to whoever calls fedrel.load
+    return RelationExtractor(saved)
+
+
+def _documents(texts: Iterable[str | Document]) -> Iterator[Document]:
+    for number, text in enumerate(texts, 1):
+        if isinstance(text, Document):
+            for mark in text.annotations or ():
+                check_span(text.text, mark.start, mark.end, f"{text.where or text.id}: {mark.key}")
+            yield text
+        elif isinstance(text, str):
+            yield Document(f"text {number}", text)
+        else:
+            raise UserError(f"text {number} is a {type(text).__name__}; extract reads strings and Documents")
+
+
+def _checked(text: str, span: Span, name: str) -> Span:
+    try:
+        start, end = map(operator.index, span)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} must be two places in the text, (start, end), not {span!r}") from None
+    check_span(text, start, end, name)
+    return start, end
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The tokens of a sentence, and where each begins and ends."""
+
+    tokens: list[str]
+    begins: list[int]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, text: str) -> _Words:
+        return cls(*tokenize(text))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def touched(self, start: int, end: int) -> Span:
+        """The tokens that these characters touch; at least one, since all but white space is in one."""
+        return bisect_right(self.ends, start), bisect_left(self.begins, end)
+
+
+class _Entities:
+    """Those that were seen: what stands for each, and the numbers that it may have in the knowledge base."""
+
+    def __init__(self) -> None:
+        self.listed: list[tuple[str, tuple[int, ...]]] = []
+        self._places: dict[tuple[str, ...], int] = {}
+
+    def number(self, spot: Spot) -> int:
+        place = self._places.setdefault(spot.ids, len(self.listed))
+        if place == len(self.listed):
+            self.listed.append((spot.key, spot.numbers))
+        return place
+
+
+def _possible(kb: KB | None, head: Spot, tail: Spot) -> bool:
+    if kb is None or not head.numbers or not tail.numbers:
+        return True
+    return any(kb.compatible(h, t) for h in head.numbers for t in tail.numbers)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the knowledge base says of the entities that were seen, which go by their numbers in the sightings."""
+
+    kb: KB | None
+    entities: list[tuple[str, tuple[int, ...]]]
+
+    def has(self, head: int, relation: str, tail: int) -> bool | None:
+        if self.kb is None:
+            return None
+        number, pairs = self._relations.get(relation), list(self._candidates(head, tail))
+        if number in self.kb.symmetric:
+            pairs += self._candidates(tail, head)
+        return any(number in self.kb.relations_between(*pair) for pair in pairs)
+
+    def allows(self, head: int, relation: str, tail: int) -> bool:
+        """Whether the types of head and tail fit the relation, where the knowledge base knows all three."""
+        if self.kb is None or relation not in self._relations:
+            return True
+        number, pairs = self._relations[relation], list(self._candidates(head, tail))
+        return not pairs or any(self.kb.allows(number, *pair) for pair in pairs)
+
+    @cached_property
+    def _relations(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.kb.relations)} if self.kb is not None else {}
+
+    def meanings(self, pairs: Ints) -> Ints:
+        """For every pair, by its place, the place of the one it stands for: where a name is shared by several
+        entities, the pair that is named without doubt elsewhere, if it is a single one. `pairs` (P, 2), in order.
+        """
+        clear = {numbers[0]: at for at, (_, numbers) in enumerate(self.entities) if len(numbers) == 1}
+        several = np.array([len(numbers) > 1 for _, numbers in self.entities], dtype=bool)
+        keys = pairs[:, 0] << 32 | pairs[:, 1]
+        meaning = np.arange(len(pairs), dtype=np.int64)
+        for place in np.flatnonzero(several[pairs].any(axis=1)).tolist():
+            heads, tails = ([clear[n] for n in self._numbers(at) if n in clear] for at in pairs[place].tolist())
+            could_be = np.array([head << 32 | tail for head, tail in product(heads, tails)], dtype=np.int64)
+            at = keys.searchsorted(could_be).clip(max=len(keys) - 1)
+            elsewhere = at[keys[at] == could_be]
+            if len(elsewhere) == 1:
+                meaning[place] = elsewhere[0]
+        return meaning
+
+    def is_clear(self, head: int, tail: int) -> bool:
+        return max(len(self._numbers(head)), len(self._numbers(tail))) < 2
+
+    def _numbers(self, entity: int) -> tuple[int, ...]:
+        return self.entities[entity][1]
+
+    def _candidates(self, head: int, tail: int) -> Iterator[tuple[int, int]]:
+        return product(self._numbers(head), self._numbers(tail))

@@ -1,0 +1,125 @@
+"""The gradient of the usual training step without autograd: a convolution, plain cross-entropy on single sentences.
+
+It is the gradient that autograd finds, but for rounding. No graph is built and little is allocated; of the few calls
+that are left each does much and lets other threads run, so that two platforms side by side are nearly twice as fast
+as one. What is not usual (a loss of its own, whole bags, a GPU, no numba) is left to autograd.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrel.denoisers import Denoiser
+from fedrel.encoding.packed import PackedShard
+from fedrel.encoding.shard import Shard
+from fedrel.extractors.convolution import Convolution
+from fedrel.extractors.word_table import SMALL
+from fedrel.kernels import convolution, steps
+from fedrel.kernels.convolution import arrays_of
+from fedrel.kernels.dropout import Draws, settings
+from fedrel.kernels.passes import Dropout, Weights
+from fedrel.kernels.steps import Descent, Read, Text
+from fedrel.learning.losses import Loss, cross_entropy
+from fedrel.learning.model import Model
+
+_STEPS = 64  # of one call, after which Ctrl-C is heard
+
+
+def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> ByHand | None:
+    """For steps on that many single sentences; None where only autograd can do it."""
+    usual_loss = loss is cross_entropy or (loss is None and type(model.denoiser).logits is Denoiser.logits)
+    everything_learns = all(value.requires_grad for value in model.parameters())
+    if (
+        usual_loss
+        and everything_learns
+        and not list(model.denoiser.parameters())
+        and convolution.usable(model.device)
+        and isinstance(model.encoder, Convolution)
+        and isinstance(shard, PackedShard)
+        and len(shard)
+    ):
+        return ByHand(model, model.encoder, shard, at_once)
+    return None
+
+
+class ByHand:
+    """Made for one training. Called with sentences, it puts the gradient where autograd would and returns the loss."""
+
+    def __init__(self, model: Model, encoder: Convolution, shard: PackedShard, at_once: int) -> None:
+        self.encoder = encoder
+        longest = (shard.starts[1:] - shard.starts[:-1]).topk(min(at_once, len(shard))).values
+        tokens, sentences = int(longest.sum()), len(longest)  # the most that can meet in a step
+        lengths = encoder.piece_lengths(shard)
+        columns = (shard.tokens, shard.head_distance, shard.tail_distance, shard.starts, lengths, shard.labels)
+        self.text = Text(*arrays_of(*columns))
+        self.found = torch.empty(min(tokens, len(shard.vocabulary)), dtype=torch.int64)
+        self.seen = Read(
+            place_of=np.full(len(shard.vocabulary), -1, np.int32),
+            found=self.found.numpy(),
+            words=np.empty(tokens, np.int32),
+            heads=np.empty(tokens, np.int32),
+            tails=np.empty(tokens, np.int32),
+            lengths=np.empty((sentences, lengths.shape[1]), np.int64),
+            labels=np.empty(sentences, np.int64),
+        )
+        linear, classifier = encoder.convolution, model.classifier
+        bias = classifier.weight.new_empty(0) if classifier.bias is None else classifier.bias
+        positions = encoder.head_position, encoder.tail_position
+        self.parameters = [classifier.weight, bias, *positions, linear.weight, linear.bias]
+        self.weights = Weights(*arrays_of(*self.parameters))
+        self.is_tanh = encoder.activation is torch.tanh
+        self.kind = self.weights.bias.dtype
+
+    @torch.no_grad()
+    def __call__(self, chosen: Tensor) -> Tensor:
+        words, sentences = self.encoder.words, chosen.numpy()
+        tokens, distinct = steps.read(self.text, sentences, self.seen)
+        found = self.found[:distinct]
+        vectors = words.values(found)
+        to_vectors, grads = torch.empty_like(vectors), [torch.empty_like(weight) for weight in self.parameters]
+        (key,), dropout = self._draws(1)
+        loss = steps.gradient(
+            self.seen,
+            len(sentences),
+            tokens,
+            vectors.numpy(),
+            self.weights,
+            self.is_tanh,
+            dropout,
+            key,
+            to_vectors.numpy(),
+            Weights(*arrays_of(*grads)),
+        )
+        words.hand_in(found, to_vectors)
+        for weight, grad in zip(self.parameters, grads, strict=True):
+            weight.grad = grad
+        return torch.tensor(loss, dtype=vectors.dtype)
+
+    def descend(self, order: Tensor, batch: int, *, lr: float, weight_decay: float) -> Tensor:
+        """Steps of SGD on these sentences, some at a time; returns the loss of every step."""
+        words = self.encoder.words
+        descent = Descent(1.0 - lr * weight_decay, lr, words.trainable, SMALL)
+        losses = np.empty(math.ceil(len(order) / batch), self.kind)
+        for some in range(0, len(losses), _STEPS):
+            to = losses[some : some + _STEPS]
+            keys, dropout = self._draws(len(to))
+            part = order[some * batch : (some + len(to)) * batch].numpy()
+            table = words.rows.numpy(), words.factor
+            factor = steps.descend(
+                self.text, part, batch, self.seen, *table, self.weights, self.is_tanh, dropout, keys, descent, to
+            )
+            words.stepped(len(to), factor, lr, weight_decay)
+        return torch.from_numpy(losses)
+
+    def _draws(self, count: int) -> tuple[Any, Dropout]:
+        """The keys of so many steps."""
+        draws, dropout = self.encoder.draws, self.encoder.dropout
+        if draws is None or not dropout:
+            draws, dropout = Draws(0), 0.0
+        drawn = [settings(draws.next_key(), dropout, self.kind) for _ in range(count)]
+        return np.array([key for key, _, _ in drawn], np.uint32), Dropout(*drawn[0][1:])

@@ -1,0 +1,1 @@
+"""What an algorithm is written against: rounds as generators, records and their codec, replies, checkpoints."""

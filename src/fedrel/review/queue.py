@@ -1,0 +1,329 @@
+"""What to show a reviewer, and in which order: a platform's own sentences, with what the model says of them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from fedrel.alignment.kb import KB
+from fedrel.data.store import Dataset, Ints, Split
+from fedrel.errors import UserError
+from fedrel.evaluation.calibration import Floats
+from fedrel.experiment.saved import SavedModel
+from fedrel.feedback.keys import sentence_key
+from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Verdict
+from fedrel.util.files import sha256
+
+ORDERS = {
+    "uncertain": "least certain first",
+    "confident": "most certain first",
+    "random": "at random",
+    "new": "facts new to the knowledge base",
+    "changed": "what a newer model says otherwise",
+}
+_AT_ONCE = 8_192  # sentences scored together
+_CLOSE = 0.5  # "no relation" is close where the best relation scores at least so much of what it does
+_OTHERS = 20  # further sentences of a pair that are shown
+_NO_SPACE_BEFORE = frozenset([*".,;:!?)]}%'’”", "''", "'s", "’s", "n't", "n’t"])
+_NO_SPACE_AFTER = frozenset([*"([{“", "``"])
+
+Part = tuple[str, str]  # role (head, tail, "head tail" where they overlap, or none), text
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A sentence and the relation that the model sees in it (or a text and its label)."""
+
+    row: int
+    key: str
+    relation: str
+    confidence: float
+    margin: float  # to the next best score; small: uncertain
+    stated: bool  # False: the model holds "no relation" for a little likelier
+    new: bool  # the knowledge base does not have this fact
+
+    @property
+    def asked(self) -> tuple[str, str]:
+        """What a verdict is about, whichever model predicted it."""
+        return self.key, self.relation
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sentence that a user judged when an older model said something else of it."""
+
+    relation: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    judged: int
+    of: int
+    counts: Mapping[str, int]  # the user's verdicts, by kind
+    changed: int  # sentences of which this model says something else than the one that was judged
+
+    @property
+    def agreement(self) -> float | None:
+        """How often the user agreed with the model, of the times they knew."""
+        known = self.counts[RIGHT] + self.counts[WRONG]
+        return self.counts[RIGHT] / known if known else None
+
+
+class Standing:
+    """What the users have said so far, seen by one of them."""
+
+    def __init__(self, verdicts: Iterable[Verdict], user: str) -> None:
+        self.mine: dict[tuple[str, str], Verdict] = {}
+        self.earlier: dict[str, Verdict] = {}  # by sentence, the latest of mine
+        self.others: set[tuple[str, str]] = set()
+        for verdict in verdicts:
+            asked = verdict.key, verdict.relation
+            if verdict.user == user:
+                self.mine[asked] = self.earlier[verdict.key] = verdict
+            else:
+                self.others.add(asked)
+
+
+class Queue:
+    """The sentences of one platform, scored once by one model."""
+
+    def __init__(self, dataset: Dataset, saved: SavedModel, digest: str, items: list[Item], *, has_kb: bool) -> None:
+        self.dataset, self.saved, self.digest, self.has_kb = dataset, saved, digest, has_kb
+        self.items = items
+        self._by_asked = {item.asked: item for item in items}
+        self._by_key = {item.key: item for item in items}
+        self._random = lru_cache(maxsize=16)(self._shuffled)
+
+    @property
+    def orders(self) -> dict[str, str]:
+        return {name: words for name, words in ORDERS.items() if name != "new" or self.has_kb}
+
+    def find(self, asked: tuple[str, str]) -> Item | None:
+        return self._by_asked.get(asked)
+
+    def next(self, standing: Standing, user: str, order: str) -> Item | None:
+        """The first that the user has not judged; what a colleague has judged comes last."""
+        later = None
+        for item in self._ordered(order, user, standing):
+            if item.asked not in standing.mine:
+                if item.asked not in standing.others:
+                    return item
+                later = later or item
+        return later
+
+    def progress(self, standing: Standing, user: str, order: str) -> Progress:
+        counts = dict.fromkeys((RIGHT, WRONG, UNKNOWN), 0)
+        for verdict in standing.mine.values():
+            counts[verdict.verdict] += 1
+        asked = self._asked(order, standing)
+        return Progress(
+            judged=sum(it in asked for it in standing.mine),
+            of=len(asked),
+            counts=counts,
+            changed=sum(self._has_changed(verdict) for verdict in standing.earlier.values()),
+        )
+
+    def change(self, item: Item, standing: Standing) -> Change | None:
+        """Set where the user judged this sentence when an older model said something else of it."""
+        before = standing.earlier.get(item.key)
+        if before is None or before.model == self.digest or before.relation == item.relation:
+            return None
+        return Change(before.relation, before.verdict)
+
+    def parts(self, row: int) -> list[Part]:
+        """The sentence in pieces, head and tail each in one of their own."""
+        tokens, spans = _sentence(self.dataset, self.dataset.train, row)
+        return list(parts(tokens, spans))
+
+    def others(self, item: Item) -> list[list[Part]]:
+        """Further sentences that name the same two entities, the first few."""
+        if not self.saved.has_pairs:
+            return []
+        begin, end = np.searchsorted(self._pairs_in_order, self.dataset.train.pairs[item.row] + np.array([0, 1]))
+        here = self.parts(item.row)
+        found: list[list[Part]] = []
+        for row in self._rows_by_pair[begin:end].tolist():
+            there = self.parts(row)
+            if there != here and there not in found and len(found) < _OTHERS:
+                found.append(there)
+        return found
+
+    def _has_changed(self, before: Verdict) -> bool:
+        item = self._by_key.get(before.key)
+        return item is not None and before.model != self.digest and before.relation != item.relation
+
+    def _ordered(self, order: str, user: str, standing: Standing) -> list[Item]:
+        if order == "random":
+            return self._random(user)
+        if order == "changed":
+            return sorted(self._said_otherwise(standing), key=lambda item: (-item.confidence, item.row))
+        return self._orders[order]
+
+    def _asked(self, order: str, standing: Standing) -> frozenset[tuple[str, str]]:
+        if order == "changed":
+            return frozenset(item.asked for item in self._said_otherwise(standing))
+        return self._sets["random" if order == "confident" else order]
+
+    def _said_otherwise(self, standing: Standing) -> list[Item]:
+        """Those that the user judged when an older model said something else, judged anew since or not."""
+        before = {it.key for it in standing.mine.values() if self._has_changed(it)}
+        return [item for key in before if (item := self._by_key.get(key)) is not None]
+
+    @cached_property
+    def _orders(self) -> dict[str, list[Item]]:
+        stated = [item for item in self.items if item.stated]
+        surest = sorted(stated, key=lambda item: (-item.confidence, item.row))
+        return {
+            "uncertain": sorted(self.items, key=lambda item: (item.margin, item.row)),
+            "confident": surest,
+            "new": [item for item in surest if item.new],
+        }
+
+    @cached_property
+    def _sets(self) -> dict[str, frozenset[tuple[str, str]]]:
+        lists = {**self._orders, "random": self._orders["confident"]}
+        return {name: frozenset(item.asked for item in items) for name, items in lists.items()}
+
+    def _shuffled(self, user: str) -> list[Item]:
+        """Another order for every reviewer, and the same one every day."""
+
+        def draw(item: Item) -> bytes:
+            return hashlib.blake2b(f"{user}\n{item.key}".encode(), digest_size=8).digest()
+
+        return sorted(self._orders["confident"], key=draw)
+
+    @cached_property
+    def _rows_by_pair(self) -> Ints:
+        return np.argsort(self.dataset.train.pairs, kind="stable")
+
+    @cached_property
+    def _pairs_in_order(self) -> Ints:
+        return self.dataset.train.pairs[self._rows_by_pair].astype(np.int64)
+
+
+def build(
+    dataset: Dataset,
+    saved: SavedModel,
+    digest: str,
+    *,
+    kb: KB | None = None,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Queue:
+    """Scores every training sentence by itself; a sentence that stands there twice is asked about once."""
+    if dataset.has_pairs != saved.has_pairs:
+        kinds = ("plain texts", "sentences with a pair of entities")
+        raise UserError(
+            f"the data has {kinds[dataset.has_pairs]}, but the model was trained on {kinds[saved.has_pairs]}; "
+            "they must be of one kind"
+        )
+    split, first = dataset.train, int(saved.has_na)
+    known = _Known(dataset, kb)
+    items: dict[str, Item] = {}
+    for rows, scores in _scored(dataset, split, saved):
+        confidence = saved.calibration.confidence(scores)
+        best = scores[:, first:].argmax(axis=1) + first
+        top = np.partition(scores, -2, axis=1)[:, -2:]  # (S, 2) the second and the best
+        for place, row in enumerate(rows.tolist()):
+            relation, score = int(best[place]), float(scores[place, best[place]])
+            stated = not first or score >= scores[place, 0]
+            if not stated and score < _CLOSE * scores[place, 0]:
+                continue
+            name = saved.relations[relation]
+            item = Item(
+                row=row,
+                key=sentence_key(*_sentence(dataset, split, row)),
+                relation=name,
+                confidence=float(confidence[place, relation]),
+                margin=float(top[place, 1] - top[place, 0]),
+                stated=stated,
+                new=not known.has(split, row, name),
+            )
+            items.setdefault(item.key, item)
+        tick(int(rows[-1]) + 1)
+    if not items:
+        raise UserError("the model sees no relation in any of these sentences: there is nothing to review")
+    return Queue(dataset, saved, digest, list(items.values()), has_kb=kb is not None)
+
+
+def digest_of(folder: Path) -> str:
+    """Names a saved model by its content: config.json seals all its other files."""
+    folder = folder / "model" if (folder / "model").is_dir() else folder
+    return sha256(folder / "config.json")[:16]
+
+
+def readable(relation: str) -> str:
+    """`/people/person/place_of_birth` is "place of birth"."""
+    last = re.split(r"[/#]", relation.rstrip("/#"))[-1]
+    return re.sub(r"[_\s]+", " ", last).strip() or relation
+
+
+def direction(found: list[Part]) -> str:
+    """Which way the sentence runs, by its first letter that tells; a browser would not look into names."""
+    kinds = (unicodedata.bidirectional(letter) for _, text in found for letter in text)
+    return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
+
+
+def parts(tokens: list[str], spans: tuple[int, ...]) -> Iterator[Part]:
+    """The text of a sentence, cut where head and tail begin and end; spaces as one would type them."""
+    head, tail = range(spans[0], spans[1]), range(spans[2], spans[3])
+
+    def role(place: int) -> str:
+        return " ".join(name for name, span in (("head", head), ("tail", tail)) if place in span)
+
+    glued = True
+    for name, places in groupby(range(len(tokens)), role):
+        text = ""
+        for place in places:
+            token = tokens[place]
+            space = "" if glued or token in _NO_SPACE_BEFORE else " "
+            if space and name and not text:
+                yield "", space  # what is marked begins with a letter
+                space = ""
+            text += space + token
+            glued = token in _NO_SPACE_AFTER
+        yield name, text
+
+
+def _sentence(dataset: Dataset, split: Split, row: int) -> tuple[list[str], tuple[int, ...]]:
+    return dataset.sentence(split, row), tuple(int(place) for place in split.spans[row])
+
+
+def _scored(dataset: Dataset, split: Split, saved: SavedModel) -> Iterator[tuple[Ints, Floats]]:
+    """Rows and their scores (S, R), so many at once."""
+    numbers = saved.encoding.numbers(dataset.words)
+    for begin in range(0, len(split), _AT_ONCE):
+        rows = np.arange(begin, min(begin + _AT_ONCE, len(split)))
+        shard = saved.encoding.pack(split, rows, np.arange(len(rows) + 1), numbers)
+        saved.model.load(saved.weights, shard)
+        yield rows, saved.model.score_bags(shard).numpy()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the knowledge base has of the pairs in the data, by the ids that both use."""
+
+    dataset: Dataset
+    kb: KB | None
+
+    def has(self, split: Split, row: int, relation: str) -> bool:
+        if self.kb is None or relation not in self._relations:
+            return False
+        head, tail = (self.kb.numbers.get(self.dataset.entities[n]) for n in split.pair_entities[split.pairs[row]])
+        if head is None or tail is None:
+            return False
+        number = self._relations[relation]
+        found = self.kb.relations_between(head, tail)
+        return number in found or (number in self.kb.symmetric and number in self.kb.relations_between(tail, head))
+
+    @cached_property
+    def _relations(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.kb.relations)} if self.kb is not None else {}

@@ -1,0 +1,1 @@
+"""Many runs: comparisons of methods, and searches for settings."""

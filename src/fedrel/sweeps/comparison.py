@@ -1,0 +1,279 @@
+"""A table of methods × settings × seeds, as a file or the command line asks for it: which runs it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fedrel import config
+from fedrel.errors import UserError, suggest
+from fedrel.evaluation import classification
+from fedrel.experiment.assembly import METRICS, complete
+from fedrel.sweeps.settings import (
+    are_texts,
+    digest,
+    lacks_data,
+    no_data,
+    on_top,
+    placed,
+    quick_scale,
+    read_section,
+    require_use,
+    whole,
+)
+
+# Scores that are no test scores: what it took to get to compare.target on dev, and what a platform sends in a round.
+TO_TARGET = ("rounds_to_target", "bytes_to_target")
+COSTS = (*TO_TARGET, "upload_per_platform")
+OF_CLASS = ("f1:", "ap:")  # and the name of a relation: its own F1 where labels are gold, else average precision
+
+Published = dict[str, dict[str, float | None]]  # of a paper: metric -> value, and std where it says
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    settings: tuple[str, ...]  # key=value, as for --set
+    columns: tuple[str, ...] = ()  # where it is wanted; none means everywhere
+    paper: Mapping[str, Published] = field(default_factory=dict)  # by column
+
+    def stands_in(self, column: Column) -> bool:
+        return not self.columns or column.label in self.columns
+
+
+@dataclass(frozen=True)
+class Column:
+    label: str
+    settings: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    row: str
+    column: str
+    seed: int
+    experiment: config.Experiment
+
+    @property
+    def name(self) -> str:
+        """A folder name: readable, and different whenever any setting differs."""
+        return f"{re.sub(r'[^a-z0-9]+', '-', self.row.lower()).strip('-')}-{self.seed}-{digest(self.experiment)}"
+
+
+@dataclass(frozen=True)
+class Look:
+    """The keys of [compare] that are single values: what is computed from the runs, and how it is shown."""
+
+    statistic: Literal["mean", "median"] = "mean"
+    scale: float = config.number(1.0, above=0)  # our scores are printed times this, where the paper has percent
+    target: float = config.number(0.0, above=0)  # the dev score to reach; 0: none
+    paper: str = ""  # where the published numbers come from, and with which model
+    data: str = ""  # what to get and from where, told to somebody who does not have it
+    figure: Literal["", "pr", "rounds", "bars", "similarity", "cases", "none"] = ""  # none given: what fits
+
+
+@dataclass(frozen=True)
+class Comparison:
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    metric: str  # that is compared and drawn
+    metrics: tuple[str, ...]  # that are printed, `metric` among them
+    reference: str  # the row that the others are compared with
+    base: Mapping[str, object]  # the experiment without rows and columns
+    look: Look = Look()
+    on_top: tuple[str, ...] = ()  # settings of the quick scale
+    quick: bool = False
+    data: Path | None = None  # where the user says the data is
+
+    def cells(self) -> list[Cell]:
+        """Every run of the table. Every one is checked before the first starts."""
+        return [
+            Cell(row.label, column.label, seed, self._experiment(row, column, seed))
+            for column in self.columns
+            for row in self.rows
+            if row.stands_in(column)
+            for seed in column.seeds
+        ]
+
+    def _experiment(self, row: Row, column: Column, seed: int) -> config.Experiment:
+        table = config.override(self.base, [*column.settings, *row.settings, *self.on_top, f"seed={seed}"])
+        experiment = complete(config.parse(placed(table, self.data), f"{row.label}, {column.label}"))
+        chooser = experiment.training.metric
+        for name in self.metrics:
+            if name not in COSTS and _is_gold(name) != _is_gold(chooser):
+                raise UserError(
+                    f'{row.label}, {column.label}: runs that choose their round by training.metric = "{chooser}" have '
+                    f'no "{name}"; set training.metric to a score of the same kind'
+                )
+        return experiment
+
+    def with_data(self, cells: list[Cell]) -> list[Cell]:
+        """Those whose data is here. A table over several data sets can be made in part, one without any cannot."""
+        require_use(self.data, [cell.experiment for cell in cells])
+        here = [cell for cell in cells if not lacks_data(cell.experiment)] if self.look.data else cells
+        if not here:
+            raise UserError(no_data(cells[0].experiment, self.look.data))
+        return here
+
+
+def read(
+    path: Path | None,
+    *,
+    settings: Iterable[str],
+    methods: Iterable[str],
+    vary: Iterable[str],
+    seeds: int | None,
+    metric: str | None,
+    quick: bool = False,
+    data: Path | None = None,
+) -> Comparison:
+    """From a file with a [compare] section, from options, or from both (options win)."""
+    settings = list(settings)
+    table, asked, where, text = read_section(path, settings, "compare", _KEYS)
+    for key in (*_LISTS, "metrics"):
+        if not isinstance(asked.get(key, []), list):
+            raise UserError(f"{where}{config.line_of(text, 'compare.', key)}: compare.{key} must be a list")
+    scaled_down = quick_scale(asked, "compare", _OF_QUICK, where, text, data) if quick else {}
+    main = str(asked.get("metric") or config.parse(table).training.metric)  # that a paper's plain number means
+    rows = [_row(item, main, where) for item in (list(methods) or asked.get("rows") or DEFAULT_ROWS)]
+    seeds = seeds or scaled_down.get("seeds")
+    number = seeds or whole(asked.get("seeds", 5), f"{where}: compare.seeds")
+    varied = bool(vary) or not asked.get("columns")
+    columns = (
+        _varied(list(vary), number) if varied else [_column(item, seeds, number, where) for item in asked["columns"]]
+    )
+    _require_different([row.label for row in rows], where)
+    _require_different([column.label for column in columns], where)
+    known = [column.label for column in columns]
+    for row in rows:
+        if unknown := [label for label in (*row.columns, *([] if vary else row.paper)) if label not in known]:
+            raise UserError(f'{where}: row "{row.label}" wants the column "{unknown[0]}"{suggest(unknown[0], known)}')
+    rows, columns = _chosen(rows, columns, scaled_down, where)
+    asked |= {key: value for key, value in scaled_down.items() if key in _KEYS and key not in _LISTS}
+    look = config.section(Look, {key: asked[key] for key in vars(Look()) if key in asked}, where, "compare.", text)
+    chosen, shown = _metrics(asked, metric, main, look, where)
+    reference = asked.get("reference", rows[0].label) if not methods else rows[0].label
+    if reference not in [row.label for row in rows]:
+        if not quick:
+            raise UserError(f'{where}: compare.reference = "{reference}" is no row')
+        reference = rows[0].label
+    extra = on_top(scaled_down, settings)
+    return Comparison(
+        tuple(rows), tuple(columns), chosen, shown, str(reference), table, look, extra, quick=quick, data=data
+    )
+
+
+_LISTS = ("rows", "columns")
+_KEYS = (*_LISTS, "metric", "metrics", "reference", "seeds", "quick", *vars(Look()))
+_OF_QUICK = ("set", "rows", "columns", "seeds", "metric", "metrics", "target", "figure")
+DEFAULT_ROWS: list[object] = ["evidence", "lazy-mil", "one", "ave", "att", "att-ra", "none"]
+
+
+def _chosen(
+    rows: list[Row], columns: list[Column], quick: dict[str, Any], where: str
+) -> tuple[list[Row], list[Column]]:
+    """The rows and columns of the quick scale; a row without any column left goes."""
+    for key, items in (("rows", rows), ("columns", columns)):
+        known = [item.label for item in items]
+        if unknown := [label for label in quick.get(key, []) if label not in known]:
+            raise UserError(f'{where}: compare.quick.{key}: "{unknown[0]}" is not there{suggest(unknown[0], known)}')
+    columns = [column for column in columns if column.label in quick.get("columns", [column.label])]
+    rows = [row for row in rows if row.label in quick.get("rows", [row.label])]
+    return [row for row in rows if any(map(row.stands_in, columns))], columns
+
+
+def _metrics(
+    asked: Mapping[str, Any], option: str | None, main: str, look: Look, where: str
+) -> tuple[str, tuple[str, ...]]:
+    chosen = option or asked.get("metric", main)
+    shown = [chosen] if option else asked.get("metrics") or [chosen]
+    for name in (chosen, *shown):
+        _require_metric(name, where)
+        if name in TO_TARGET and not look.target:
+            raise UserError(f"{where}: {name} needs compare.target, the dev score to reach")
+    if chosen not in shown:
+        raise UserError(f'{where}: compare.metric = "{chosen}" is not among compare.metrics')
+    return str(chosen), tuple(dict.fromkeys(shown))
+
+
+def _row(item: object, metric: str, where: str) -> Row:
+    if isinstance(item, str):
+        return Row(item, (f"method.name={item}",))
+    label, settings = _labelled(item, f"{where}: a row", ("label", "set", "columns", "paper"))
+    assert isinstance(item, dict)
+    columns = item.get("columns", [])
+    if not are_texts(columns):
+        raise UserError(f"{where}: columns of {label} must be a list of column labels")
+    paper = item.get("paper", {})
+    if not isinstance(paper, dict):
+        raise UserError(f"{where}: paper of {label} must be a section of numbers by column")
+    published = {column: _published(value, metric, f"{where}: paper of {label}") for column, value in paper.items()}
+    return Row(label, settings, tuple(columns), published)
+
+
+def _published(value: object, metric: str, what: str) -> Published:
+    """A number, [number, standard deviation], or one of these for every metric."""
+    found: Published = {}
+    for name, entry in (value if isinstance(value, dict) else {metric: value}).items():
+        parts = entry if isinstance(entry, list) else [entry]
+        numbers = [float(part) for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
+        if len(numbers) != len(parts) or len(numbers) != 1 + isinstance(entry, list):
+            raise UserError(f"{what}: {entry!r} is neither a number nor [number, standard deviation]")
+        _require_metric(name, what)
+        found[name] = {"value": numbers[0], "std": numbers[1] if len(numbers) > 1 else None}
+    return found
+
+
+def _is_gold(metric: str) -> bool:
+    """Of single sentences with gold labels; the others rank facts."""
+    return metric in classification.METRICS or metric.startswith("f1:")
+
+
+def _require_metric(name: object, where: str) -> None:
+    if name not in (*METRICS, *COSTS) and not str(name).startswith(OF_CLASS):
+        raise UserError(f'{where}: "{name}" is no metric{suggest(str(name), (*METRICS, *COSTS))}')
+
+
+def _column(item: object, seeds: int | None, default: int, where: str) -> Column:
+    label, settings = _labelled(item, f"{where}: a column", ("label", "set", "seeds"))
+    assert isinstance(item, dict)
+    number = seeds or whole(item.get("seeds", default), f"{where}: seeds of {label}")
+    return Column(label, settings, tuple(range(1, number + 1)))
+
+
+def _labelled(item: object, what: str, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    if not isinstance(item, dict) or not isinstance(item.get("label"), str):
+        raise UserError(f'{what} needs a label, for example {{label = "C = 1", set = ["training.fraction=1.0"]}}')
+    for key in item:
+        if key not in keys:
+            raise UserError(f'{what} ({item["label"]}): unknown key "{key}"{suggest(key, keys)}')
+    settings = item.get("set", [])
+    if not are_texts(settings):
+        raise UserError(f'{what} ({item["label"]}): set must be a list of "key=value"')
+    return item["label"], tuple(settings)
+
+
+def _varied(vary: list[str], seeds: int) -> list[Column]:
+    """`training.fraction=0.1,0.5` gives two columns; several --vary are multiplied."""
+    columns: list[tuple[str, ...]] = [()]
+    for choice in vary:
+        key, equals, values = choice.partition("=")
+        if not equals or not values:
+            raise UserError(f"--vary {choice}: write it as key=value,value, for example training.fraction=0.1,0.5")
+        columns = [(*column, f"{key}={value}") for column in columns for value in values.split(",")]
+    return [Column(_label(column), column, tuple(range(1, seeds + 1))) for column in columns]
+
+
+def _label(settings: tuple[str, ...]) -> str:
+    """fraction=0.1, epochs=3: the last part of every key."""
+    pairs = (setting.partition("=") for setting in settings)
+    return ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, _, value in pairs) or "default"
+
+
+def _require_different(labels: list[str], where: str) -> None:
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise UserError(f'{where}: "{twice[0]}" is there twice')

@@ -1,0 +1,243 @@
+"""What the runs of a comparison say together, and how that is printed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from fedrel.errors import UserError
+from fedrel.evaluation.cost import to_reach, upload_per_platform
+from fedrel.evaluation.significance import randomisation
+from fedrel.sweeps.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
+from fedrel.util.units import megabytes
+
+_ABREAST = 4  # columns side by side
+_ENOUGH = 3  # with two seeds, twice the standard error means little
+
+
+def scores(
+    asked: Comparison,
+    result: Mapping[str, Any],
+    rounds: Sequence[Mapping[str, Any]],
+    details: Mapping[str, Any],
+    dev_metric: str,
+) -> dict[str, float | None]:
+    """What one run says in every metric of the table; None where it never reached the target, or has no such class."""
+    found: dict[str, float | None] = {}
+    reached = to_reach(rounds, dev_metric, asked.look.target) if set(TO_TARGET) & set(asked.metrics) else None
+    for metric in asked.metrics:
+        if metric in TO_TARGET:
+            unit = "round" if metric == "rounds_to_target" else "bytes_up"
+            found[metric] = None if reached is None else reached[unit]
+        elif metric in COSTS:
+            found[metric] = upload_per_platform(rounds)
+        elif metric.startswith(OF_CLASS):
+            kind, _, name = metric.partition(":")
+            classes = details.get("classes" if kind == "f1" else "relations", ())
+            found[metric] = next((row[kind] for row in classes if row["relation"] == name), None)
+        elif metric in result["test"]:
+            found[metric] = result["test"][metric]
+        else:
+            raise UserError(f'"{metric}" is no score of this kind of data; there is {", ".join(result["test"])}')
+    return found
+
+
+def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Mean, median and deviation of every row in every column, and how far the reference is ahead, seed by seed."""
+    score = {(c["row"], c["column"], c["seed"]): c["scores"] for c in cells if c["scores"]}
+    better = -1 if asked.metric in COSTS else 1  # of a cost, less is better
+    summary = []
+    for column in asked.columns:
+        for row in asked.rows:
+            mine = {s: score[place] for s in column.seeds if (place := (row.label, column.label, s)) in score}
+            ahead = [
+                better * (reference - own[asked.metric])
+                for s, own in mine.items()
+                if row.label != asked.reference and own[asked.metric] is not None
+                if (reference := score.get((asked.reference, column.label, s), {}).get(asked.metric)) is not None
+            ]
+            chance = item_test(cells, row.label, asked.reference, column.label) if ahead else None
+            by_metric = {name: spread([own[name] for own in mine.values()]) for name in asked.metrics}
+            summary.append(
+                {
+                    "row": row.label,
+                    "column": column.label,
+                    **by_metric[asked.metric],
+                    "metrics": by_metric,
+                    "paper": row.paper.get(column.label, {}),
+                    "reference_ahead": {**paired(ahead), "p": chance} if ahead else None,
+                }
+            )
+    return summary
+
+
+def item_test(cells: Sequence[Mapping[str, Any]], row: str, reference: str, column: str) -> float | None:
+    """p of the difference in accuracy between two rows, by paired randomisation over the test items, whose scores are
+    the share of seeds that got them right; none where runs do not say which items they got right.
+    """
+    both = []
+    for name in (row, reference):
+        runs = [cell.get("right") for cell in cells if (cell["row"], cell["column"]) == (name, column)]
+        found = [[int(mark) for mark in run] for run in runs if run]
+        if not found or len({len(run) for run in found}) != 1:
+            return None
+        both.append([statistics.fmean(marks) for marks in zip(*found, strict=True)])
+    return randomisation(*both) if len(both[0]) == len(both[1]) else None
+
+
+def spread(values: Sequence[float | None]) -> dict[str, Any]:
+    """Over the runs that have a value; `runs` counts all."""
+    known = [value for value in values if value is not None]
+    return {
+        "n": len(known),
+        "runs": len(values),
+        "mean": statistics.fmean(known) if known else None,
+        "median": statistics.median(known) if known else None,
+        "std": statistics.stdev(known) if len(known) > 1 else None,
+    }
+
+
+def paired(differences: list[float]) -> dict[str, Any]:
+    """Mean paired difference and its standard error."""
+    n = len(differences)
+    error = statistics.stdev(differences) / n**0.5 if n > 1 else None
+    mean = statistics.fmean(differences)
+    return {
+        "n": n,
+        "mean": mean,
+        "standard_error": error,
+        "clear": n >= _ENOUGH and error is not None and abs(mean) > 2 * error,
+    }
+
+
+def comparison_table(report: Mapping[str, Any]) -> Group:
+    """A report as written to compare.json; one of an earlier version lacks what is asked with .get here. Many columns
+    go into several tables below each other.
+    """
+    columns = list(dict.fromkeys(entry["column"] for entry in report["summary"]))
+    rows = list(dict.fromkeys(entry["row"] for entry in report["summary"]))
+    entries = {(entry["row"], entry["column"]): entry for entry in report["summary"]}
+    tables = []
+    for begin in range(0, len(columns), _ABREAST):
+        table = Table(show_lines=True)
+        table.add_column("method")
+        shown = columns[begin : begin + _ABREAST]
+        for column in shown:
+            table.add_column(Text(column), justify="right")
+        for row in rows:
+            texts = [_cell_text(entries[row, column], report) for column in shown]
+            if any(texts):
+                table.add_row(Text(row), *(text or Text("–") for text in texts))
+        tables.append(table)
+    return Group(Text(_title(report), "italic"), *tables, *(Text(note, "dim") for note in _notes(report)))
+
+
+def _title(report: Mapping[str, Any]) -> str:
+    metric, target = report["metric"], report.get("target")
+    name = f"{report.get('statistic', 'mean')} ± standard deviation over seeds"
+    if report.get("scale", 1.0) != 1.0:
+        name += f", times {report['scale']:g}"
+    goal = f"dev {report.get('dev_metric')} of {target}"
+    what = {
+        "rounds_to_target": f"rounds to a {goal} (dev, since test is opened once, at the end)",
+        "bytes_to_target": f"bytes sent up to a {goal} (dev, since test is opened once, at the end)",
+        "upload_per_platform": "bytes that a platform sends up in a round",
+    }.get(metric, f"test {metric}")
+    chosen = "" if metric in COSTS else "; the best round is chosen on dev"
+    return ("QUICK SCALE: " if report.get("quick") else "") + f"{what}, {name}{chosen}"
+
+
+def _notes(report: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if any(entry["reference_ahead"] for entry in report["summary"]):
+        notes.append(
+            f"Δ: how far {report['reference']} is ahead, mean paired difference ± its standard error; "
+            "* more than twice its standard error"
+        )
+    if any((entry["reference_ahead"] or {}).get("p") is not None for entry in report["summary"]):
+        notes.append("p: paired randomisation test of accuracy over the test items, seeds averaged")
+    if set(TO_TARGET) & set(report.get("metrics", ())):
+        notes.append("—: never reached; where some seeds did, the numbers are theirs alone")
+    if report.get("paper"):
+        notes.append(f"paper: {report['paper']}")
+    if report.get("quick"):
+        notes.append("quick scale: small data and few rounds; the paper's numbers are not comparable with it")
+    return notes
+
+
+def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> Text:
+    lines: list[Text] = []
+    by_metric = entry.get("metrics") or {report["metric"]: entry}
+    for name, found in by_metric.items():
+        parts: list[Text] = []
+        if ours := _ours(name, found, report):
+            best = name == report["metric"] and _value(entry, report) == _best(entry["column"], report)
+            parts.append(Text(ours, "bold" if best else ""))
+        if paper := entry.get("paper", {}).get(name):
+            std = f" ± {_published(name, paper['std'])}" if paper["std"] is not None else ""
+            parts.append(Text(f"paper {_published(name, paper['value'])}{std}", "cyan"))
+        if len(by_metric) > 1 and parts:
+            lines.append(Text.assemble(f"{name} ", Text(" · ").join(parts)))
+        else:
+            lines += parts
+    if ahead := entry["reference_ahead"]:
+        error = ahead["standard_error"]
+        shown = _number(report["metric"], ahead["mean"], report, sign="+")
+        give = f" ± {_number(report['metric'], error, report)}" if error is not None else ""
+        chance = ahead.get("p")
+        said = "" if chance is None else " p < .001" if chance < 0.001 else f" p = {chance:.3f}".replace("0.", ".")
+        lines.append(Text(f"Δ {shown}{give}{'*' if ahead['clear'] else ''}{said}", "dim"))
+    if entry.get("selection"):
+        said = f"selection {entry['selection']['mean']:.2f} of {entry['selection']['base_rate']:.2f}"
+        lines.append(Text(said, "dim"))
+    return Text("\n").join(lines)
+
+
+def _ours(metric: str, found: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    runs = found.get("runs", found["n"])
+    if not runs:
+        return ""
+    count = f"(n={found['n']})"
+    if metric in TO_TARGET:
+        count = f"({found['n']} of {runs} reached it)"
+    elif found["n"] < runs:
+        count = f"(n={found['n']} of {runs})"
+    if not found["n"]:
+        return f"— {count}"
+    std = f" ± {_number(metric, found['std'], report)}" if found["std"] is not None else ""
+    if metric != report["metric"] and found["n"] == runs:
+        count = ""  # as many as the main one says
+    return f"{_number(metric, _value(found, report), report)}{std} {count}".rstrip()
+
+
+def _value(found: Mapping[str, Any], report: Mapping[str, Any]) -> Any:
+    return found[report.get("statistic", "mean")]
+
+
+def _best(column: str, report: Mapping[str, Any]) -> float | None:
+    """Of the rows in which every run has a value: a mean over the lucky ones is no best."""
+    values = [
+        _value(entry, report)
+        for entry in report["summary"]
+        if entry["column"] == column and entry["n"] and entry["n"] == entry.get("runs", entry["n"])
+    ]
+    return (min if report["metric"] in COSTS else max)(values, default=None)
+
+
+def _number(metric: str, value: float, report: Mapping[str, Any], sign: str = "") -> str:
+    if metric == "rounds_to_target":
+        return f"{value:{sign}.1f}"
+    if metric in COSTS:
+        return f"{'-' if value < 0 else sign}{megabytes(abs(value))}"
+    scale = report.get("scale", 1.0)
+    return f"{value * scale:{sign}.{3 if scale < 10 else 2}f}"
+
+
+def _published(metric: str, value: float) -> str:
+    """On the paper's own scale."""
+    return megabytes(value) if metric in COSTS and metric != "rounds_to_target" else f"{value:g}"

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of relation extraction: files, processes, seeds, caches, timing."""

@@ -1,0 +1,99 @@
+"""Every command in the README and in docs/ runs, on little data."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedrel import config
+from fedrel.algorithms import METHODS
+
+ROOT = Path(__file__).parents[2]
+FEDERATION = ROOT / "docs" / "federation.md"  # its commands need each other: tests/docs/test_federation_docs.py
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md"]
+RUN = [page for page in PAGES if page != FEDERATION and page.parent.name != "deploy"]
+SMALL = ["data.size=600", "training.rounds=2", "partition.platforms=3", "extractor.filters=8"]
+OWN_DATA = [setting for setting in SMALL if not setting.startswith("data.")]
+
+
+def commands(page):
+    """The lines after `$ ` in console blocks, without their comments."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
+            yield line.split("  #")[0].split(" # ")[0].strip()
+
+
+def shortened(command):
+    """The same command with settings that make it quick."""
+    words = command.split()
+    if words[:2] in (["fedrel", "run"], ["fedrel", "compare"]) and "--resume" not in words:
+        small = OWN_DATA if any(word.startswith("data.path=") for word in words) else SMALL
+        words += [part for setting in small for part in ("--set", setting)]
+    if words[:2] == ["fedrel", "compare"]:
+        if any(word.endswith(".toml") for word in words) and "--quick" not in words:
+            words.append("--quick")
+        words = [word for at, word in enumerate(words) if word != "--seeds" and words[at - 1] != "--seeds"]
+        words += ["--seeds", "1"]
+    return words
+
+
+def is_quick(command):
+    return not (command.startswith("fedrel compare") and ".toml" in command) and "kind=ray" not in command
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+@pytest.mark.parametrize("which", ["quick", pytest.param("all", marks=pytest.mark.slow)])
+def test_every_command_runs(page, which, tmp_path):
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    shutil.copytree(ROOT / "docs" / "example", tmp_path / "docs" / "example")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    run = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
+    if page.name == "README.md":  # "your own data"
+        subprocess.run(["fedrel", "data", "world", "--out", "my-data", "--size", "600"], check=True, **run)
+    for command in commands(page):
+        if which == "quick" and not is_quick(command):
+            continue
+        if command.startswith("make "):
+            done = subprocess.run([*command.split(), "--dry-run", "-C", str(ROOT)], **run)
+        else:
+            done = subprocess.run(shortened(command), **run)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    for program in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        subprocess.run([sys.executable, "-c", program], check=True, **run)
+
+
+def test_documented_experiment_is_the_default_one():
+    [block] = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "files.md").read_text(encoding="utf-8"), re.DOTALL)
+    documented = config.parse(tomllib.loads(block))
+    assert {**vars(documented), "method": None} == {**vars(config.Experiment()), "method": None}
+    algorithm = METHODS[config.DEFAULT_METHOD].algorithm()
+    assert documented.method == {"name": config.DEFAULT_METHOD, **vars(algorithm)}
+
+
+def test_the_readme_lists_every_method():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in METHODS)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
+
+
+def test_every_experiment_file_is_valid():
+    from fedrel.sweeps import comparison
+
+    for path in sorted((ROOT / "experiments").glob("*.toml")):
+        asked = comparison.read(path, settings=[], methods=[], vary=[], seeds=None, metric=None)
+        assert asked.cells()
+
+
+def test_no_page_has_a_gap():
+    for page in PAGES:
+        assert not re.search(r"[A-Z]+_TABLE|TODO|TBD|XXX", page.read_text(encoding="utf-8"))

@@ -1,0 +1,49 @@
+"""Platforms whose text was let go are made anew, and remember."""
+
+import torch
+
+from fedrel.experiment import assembly
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from fedrel.util.lru import _ASIDE, Recent
+from tests.algorithms.tiny import experiment
+
+
+def test_the_longest_unused_are_let_go():
+    made = []
+
+    def get(name):
+        return recent.get(name, lambda: made.append(name) or name, lambda thing: 100)
+
+    recent = Recent(3 * (100 + _ASIDE))
+    for name in "abcad":  # b is the longest unused when d comes
+        assert get(name) == name
+    assert made == ["a", "b", "c", "d"] and len(recent) == 3
+    get("a")
+    assert made == ["a", "b", "c", "d"]
+    get("b")
+    assert made == ["a", "b", "c", "d", "b"]
+
+
+def test_one_that_is_too_large_stays_while_it_is_the_last():
+    recent = Recent(10)
+    assert recent.get("a", lambda: "a", lambda thing: 100) == "a"
+    assert recent.get("b", lambda: "b", lambda thing: 100) == "b"
+    assert len(recent) == 1
+
+
+def test_memory_and_scratch_survive_when_the_text_is_let_go(tmp_path, monkeypatch):
+    """Lazy MIL keeps its choice until the platform trains, SCAFFOLD its control variate for good."""
+    for method, *settings in (("lazy-mil", "method.warmup=0"), ("scaffold",)):
+        ended = []
+        for limit in (2**30, 0):
+            monkeypatch.setattr(assembly, "_PACKED", limit)
+            execution = Execution(prepare(experiment(method, "pcnn", *settings)), tmp_path / f"{method}-{limit}")
+            lines = [progress.line for progress in execution.rounds()]
+            memories = execution._engine.memories()
+            ended.append((execution.state["weights"], [line["selection"] for line in lines], sorted(memories)))
+            assert len(execution.setup.sites._made) == (1 if limit == 0 else len(execution.setup.sites))
+        (kept, selections, names), (anew, selections_anew, names_anew) = ended
+        assert all(torch.equal(kept[name], anew[name]) for name in kept)
+        assert selections == selections_anew and names == names_anew
+        assert len(names) == (0 if method == "lazy-mil" else len(execution.setup.sites))
