@@ -34,7 +34,8 @@ from fedrel.data.store import Split
 from fedrel.encoding.pieces import PieceEncoding, PieceShard, read_pretrained, weights_folder
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.engines.simulator import threads
-from fedrel.experiment.assembly import choose_device, make_model
+from fedrel.experiment.assembly import choose_device
+from fedrel.experiment.models import make_model
 from fedrel.learning.fit import fit
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named

@@ -42,12 +42,14 @@ from fedrel.algorithms import FedAvg
 from fedrel.config import Engine, Experiment, Extractor, Training
 from fedrel.encoding.packed import PackedShard
 from fedrel.engines.simulator import Simulator
-from fedrel.experiment.assembly import build_model, prepare, workers_of
+from fedrel.experiment.assembly import prepare, workers_of
+from fedrel.experiment.models import build_model
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named
-from fedrel.protocol.round import Site, named_in
+from fedrel.protocol.records import named_in
 from fedrel.protocol.run import run
 from fedrel.protocol.sampling import Sampler
+from fedrel.protocol.site import Site
 from fedrel.util.files import cache_folder, folder_whole, write_whole
 from fedrel.util.parallel import cores
 from fedrel.util.seeds import generator

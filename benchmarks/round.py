@@ -23,7 +23,8 @@ from fedrel.encoding.words import WordEncoding
 from fedrel.engines.simulator import Simulator
 from fedrel.experiment.assembly import Setup, cohort_of, prepare, workers_of
 from fedrel.experiment.execution import Execution
-from fedrel.protocol.round import Ask, Replies, drive, number_in
+from fedrel.protocol.records import number_in
+from fedrel.protocol.round import Ask, Replies, drive
 from fedrel.protocol.sampling import Sampler
 from fedrel.util.files import write_whole
 

@@ -26,7 +26,8 @@ from fedrel.config import Data, Experiment, Extractor, Partition, Training
 from fedrel.data.store import Split
 from fedrel.encoding.packed import PackedShard, pack
 from fedrel.engines.simulator import Simulator, threads
-from fedrel.experiment.assembly import build_model, prepare
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.models import build_model
 from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named

@@ -8,7 +8,8 @@ from fedrel.data.store import Split, fact_bags
 from fedrel.encoding.packed import PackedShard, pack
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.encoding.words import WordEncoding
-from fedrel.experiment.assembly import Setup, build_model
+from fedrel.experiment.assembly import Setup
+from fedrel.experiment.models import build_model
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 

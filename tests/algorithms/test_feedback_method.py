@@ -21,7 +21,8 @@ from fedrel.feedback.stored import StoredVerdicts
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import encode
-from fedrel.protocol.round import Notes, named_in, number_in
+from fedrel.protocol.records import named_in, number_in
+from fedrel.protocol.site import Notes
 
 WORDS = {"good": ("fine", "great", "lovely", "warm"), "bad": ("poor", "dull", "grim", "cold")}
 TINY = ["data.source=classification", "data.dev=0.2", "extractor.kind=bag", "extractor.min_count=1"]
@@ -71,7 +72,7 @@ def test_what_is_learnt_from(texts, use, wanted):
     said = torch.full((len(site.shard),), -1, dtype=torch.int8)
     said[:3] = torch.tensor([1, 0, 0])
     site.memory["verdicts"] = Named(named_in(site.memory, "verdicts") | {"verdict": said})
-    chosen = setup.algorithm.chosen(site).tolist()
+    chosen = setup.algorithm.chosen(site, {}).tolist()
     assert chosen == (wanted if use != "self-training" else list(range(len(site.shard))))
 
 

@@ -14,7 +14,8 @@ from fedrel.engines.simulator import Simulator
 from fedrel.learning.fit import fit
 from fedrel.learning.named import Named, weighted_mean
 from fedrel.privacy.blind import blind
-from fedrel.protocol.round import Site, drive
+from fedrel.protocol.round import drive
+from fedrel.protocol.site import Site
 from tests.engines.test_simulator import TRAINING
 from tests.helpers import random_split, shard_of, small_model
 
@@ -52,8 +53,8 @@ def play_round(algorithm, sites, hub, weights, number=0):
 def selected_rows(sites):
     parts = {}
     for name, site in sites.items():
-        chosen = site.scratch.get("selected")
-        parts[name] = site.shard.rows[chosen["sentence"]].tolist() if chosen else []
+        chosen = site.notes.selected
+        parts[name] = [] if chosen is None else site.shard.rows[chosen].tolist()
     return parts
 
 
@@ -144,7 +145,7 @@ def test_the_server_sees_scores_under_blinded_keys_and_never_a_sentence():
     _, asks, uploads = play_round(LazyMIL(warmup=0), sites, hub, weights)
     fields = {field.name for upload in uploads if upload.task == "score" for field in upload.fields}
     assert fields == {"(header)", "ballot/key", "ballot/score"}
-    assert [ask.task for ask in asks] == ["score", "train_elected"]
+    assert [ask.task for ask in asks] == ["score", "train"]
     assert all(set(message) == {"wins"} for message in asks[1].to.values())  # weights travel down once
     for name, message in asks[1].to.items():
         wins = message["wins"]
@@ -159,7 +160,7 @@ def test_a_platform_that_won_nothing_returns_nothing():
     sites["p2"].shard = shard_of(split, [])
     sites["p2"].fact_keys = lambda: torch.zeros(0, dtype=torch.int64)
     state, _, uploads = play_round(LazyMIL(warmup=0), sites, hub, weights)
-    reply = next(u for u in uploads if u.task == "train_elected" and u.platform == "p2")
+    reply = next(u for u in uploads if u.task == "train" and u.platform == "p2")
     assert [field.name for field in reply.fields] == ["(header)"]
     assert torch.isfinite(state["weights"]["classifier.bias"]).all()
 
@@ -169,7 +170,7 @@ def test_the_mean_is_weighted_by_selected_sentences():
     state, _, _ = play_round(LazyMIL(warmup=0), sites, hub, weights)
     patches, sizes = [], []
     for site in sites.values():
-        chosen = site.scratch["selected"]["sentence"]
+        chosen = site.notes.selected
         site.model.load(weights, site.shard)
         fit(site.model, site.shard, TRAINING, lr=TRAINING.lr, seed=site.draw("train"), sentences=chosen)
         patches.append(site.model.trained(site.shard, chosen))
@@ -185,7 +186,7 @@ def test_what_a_platform_sends_holds_no_word_of_other_platforms():
     flow = algorithm.round(hub, {"weights": weights}, list(sites))
     replies = simulator(flow.send(simulator(next(flow))))
     for name, reply in replies.items():
-        chosen = sites[name].scratch["selected"]["sentence"]
+        chosen = sites[name].notes.selected
         own = sites[name].shard.vocabulary[sites[name].shard.words_of(chosen).numpy()]
         assert reply["weights"]["words#rows"].tolist() == own.tolist()
 
@@ -194,7 +195,7 @@ def test_warm_up_rounds_are_plain_training():
     _, sites, hub, weights = federation()
     algorithm = LazyMIL(warmup=2)
     assert [ask.task for ask in play_round(algorithm, sites, hub, weights, number=1)[1]] == ["train"]
-    assert [ask.task for ask in play_round(algorithm, sites, hub, weights, number=2)[1]] == ["score", "train_elected"]
+    assert [ask.task for ask in play_round(algorithm, sites, hub, weights, number=2)[1]] == ["score", "train"]
 
 
 def test_blinded_keys_agree_among_platforms_and_depend_on_the_secret():

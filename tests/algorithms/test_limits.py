@@ -17,7 +17,9 @@ from fedrel.learning import fit as fitting
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import divergence
 from fedrel.learning.named import Named, apply_patch
-from fedrel.protocol.round import Ask, Notes, Site, drive, named_in
+from fedrel.protocol.records import named_in
+from fedrel.protocol.round import Ask, drive
+from fedrel.protocol.site import Notes, Site
 from tests.algorithms.tiny import experiment
 
 

@@ -8,10 +8,16 @@ import pytest
 import fedrel.algorithms
 
 FILES = sorted(Path(fedrel.algorithms.__file__).parent.glob("*.py"))
-MOST = 60  # lines of code, without docstrings and imports
+MOST = 75  # lines of code, without docstrings and imports
 ALLOWED = {
-    *("fedrel.algorithms", "fedrel.config", "fedrel.denoisers", "fedrel.protocol.codec"),
-    *("fedrel.protocol.round", "fedrel.feedback", "fedrel.learning"),
+    *(
+        "fedrel.algorithms",
+        "fedrel.config",
+        "fedrel.denoisers",
+        "fedrel.feedback",
+        "fedrel.learning",
+        "fedrel.protocol",
+    ),
     *("collections", "dataclasses", "typing", "torch"),
 }
 

@@ -20,7 +20,7 @@ from fedrel.federation.signing import Reply, Request, Signer, _signed, sha256
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named
 from fedrel.protocol.codec import Record, decode, encode
-from fedrel.protocol.round import named_in
+from fedrel.protocol.records import named_in
 from tests.attacks.wire import Wire, context, framed
 
 SENTENCES = 40  # that it says it has

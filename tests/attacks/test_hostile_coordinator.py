@@ -32,7 +32,7 @@ from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.signing import Envelope, Reply, Request, Signer
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import decode, encode
-from fedrel.protocol.round import named_in
+from fedrel.protocol.records import named_in
 from tests.attacks.tyrant import Tyrant
 from tests.attacks.wire import memory, until
 
@@ -304,7 +304,7 @@ def test_a_request_that_leaves_one_fact_to_train_on_gets_no_model(tyrant):
     bars = torch.full_like(named_in(decode(bytearray(payload)), "evidence")["best"], torch.inf)
     bars[0] = -torch.inf
     left = len(tyrant.left())
-    reply, payload = tyrant.ask("train_kept", {"best": Named(best=bars)}, run=run, run_id=run_id)
+    reply, payload = tyrant.ask("train", {"best": Named(best=bars)}, run=run, run_id=run_id)
     assert (reply.state, payload) == ("refused", b"")
     assert len(tyrant.left()) == left
     refused(tyrant, 0, "its policy wants at least 20 sentences")

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import torch
 
-from fedrel.protocol.round import named_in
+from fedrel.protocol.records import named_in
 from tests.attacks.liar import EVIL, SENTENCES, Asked, Liar
 from tests.attacks.place import Place
 from tests.attacks.wire import framed, memory

@@ -23,7 +23,7 @@ from fedrel.federation.nodes import audit
 from fedrel.federation.signing import Envelope, Reply, Request, Signer, Verifier, sha256
 from fedrel.privacy import ledger
 from fedrel.protocol.codec import Record, decode, encode
-from fedrel.protocol.round import number_in
+from fedrel.protocol.records import number_in
 from tests.attacks.wire import framed, until
 from tests.deployment import FEDREL, Deployment, free_port
 

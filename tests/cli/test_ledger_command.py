@@ -24,7 +24,7 @@ def kit(tmp_path: Path) -> Path:
     folder = tmp_path / "kit"
     with Ledger.open(folder / "ledger" / "ledger.jsonl") as ledger:
         for number, facts in ((1, 10), (2, 2000)):
-            for task, payload in (("score", ballot(facts)), ("train_elected", WEIGHTS)):
+            for task, payload in (("score", ballot(facts)), ("train", WEIGHTS)):
                 ledger.write(run="lazy", round=number, task=task, payload=payload, fields=fields(payload))
         for number in (3, 4):
             ledger.refuse(run="lazy", round=number, task="train", why="its policy forbids it")
@@ -81,7 +81,7 @@ def test_what_left_by_task_and_by_round(fedrel, kit):
     ballots = [len(ballot(10)), len(ballot(2000))]
     by_task = json.loads(fedrel("ledger", "show", kit, "--by", "task", "--run", "lazy", "--json").out)
     found = [(row["run"], row["task"], row["count"], row["bytes"], row["rounds"]) for row in by_task["rows"]]
-    assert found == [("lazy", "score", 2, sum(ballots), [1, 2]), ("lazy", "train_elected", 2, 2 * size, [1, 2])]
+    assert found == [("lazy", "score", 2, sum(ballots), [1, 2]), ("lazy", "train", 2, 2 * size, [1, 2])]
     by_round = json.loads(fedrel("ledger", "show", kit, "--by", "round", "--json").out)
     assert [(row["run"], row["round"], row["bytes"]) for row in by_round["rows"]] == [
         ("lazy", 1, ballots[0] + size),

@@ -11,8 +11,10 @@ from fedrel.engines.held import Held
 from fedrel.engines.simulator import Simulator
 from fedrel.experiment.assembly import prepare
 from fedrel.learning.named import Named, table_patch
+from fedrel.protocol.aggregation import mean
 from fedrel.protocol.codec import decode, encode
-from fedrel.protocol.round import drive, mean, named_in, number_in
+from fedrel.protocol.records import named_in, number_in
+from fedrel.protocol.round import drive
 from tests.algorithms.tiny import experiment
 
 BASE = Named(words=torch.randn(20, 3, generator=torch.Generator().manual_seed(1)), other=torch.zeros(4))

@@ -19,7 +19,9 @@ from fedrel.engines.screening import Screen, Suspicion, summary, usual_of_key
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
 from fedrel.learning.named import Named, table_patch
-from fedrel.protocol.round import broadcast, number_in, task
+from fedrel.protocol.records import number_in
+from fedrel.protocol.round import broadcast
+from fedrel.protocol.tasks import task
 from tests.algorithms.tiny import experiment
 from tests.parity.consortium import Consortium, read, write_world
 
@@ -40,7 +42,7 @@ def screen(platforms=5, algorithm=None, *, held=10, **settings):
 
 
 def ask(replies, round_=0, task_="train"):
-    return replace(broadcast(task_, replies, weights=WEIGHTS), round=round_)
+    return replace(broadcast(task_, replies, weights=WEIGHTS), round=round_, model=WEIGHTS)
 
 
 def pass_by(screen_, replies, round_=0, task_="train"):
@@ -145,7 +147,7 @@ def test_a_claim_beyond_what_was_announced_is_left_out():
 
 @dataclass(frozen=True)
 class ByTrust(FedAvg):
-    @task(weights="model", trust="weight", loss="number")
+    @task(weights="model", trust="weight", loss="loss")
     def train(self, site, message): ...
 
 
@@ -258,10 +260,10 @@ def test_evidence_of_a_platform_whose_update_was_left_out_keeps_nobody_from_trai
     look, found = screen(algorithm=Evidence())
     shown = {f"p{n}": {"evidence": Named(key=torch.arange(3), best=torch.full((3,), float(n)))} for n in range(5)}
     assert pass_by(look, shown, 0, "show") is shown
-    pass_by(look, {f"p{n}": trained(10.0 if n == 4 else 1.0) for n in range(5)}, 0, "train_kept")
+    pass_by(look, {f"p{n}": trained(10.0 if n == 4 else 1.0) for n in range(5)}, 0, "train")
     used = pass_by(look, shown, 1, "show")
     assert list(used) == list(shown) and used["p4"]["evidence"]["best"].tolist() == [-28.0] * 3
-    pass_by(look, {f"p{n}": trained(1.0) for n in range(5)}, 1, "train_kept")
+    pass_by(look, {f"p{n}": trained(1.0) for n in range(5)}, 1, "train")
     assert pass_by(look, shown, 2, "show") is shown  # it is heard again
     assert [it.what for it in found] == ["length"]
 

@@ -13,9 +13,11 @@ from fedrel.learning.fit import fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
 from fedrel.protocol.codec import encode
-from fedrel.protocol.round import Site, broadcast, drive, task, tasks
+from fedrel.protocol.round import broadcast, drive
 from fedrel.protocol.run import run
 from fedrel.protocol.sampling import Sampler
+from fedrel.protocol.site import Site
+from fedrel.protocol.tasks import task, tasks
 from fedrel.util.seeds import seeded
 from tests.helpers import random_split, shard_of, small_model
 from tests.learning.test_fit import plain_copy

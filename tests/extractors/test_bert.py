@@ -15,8 +15,9 @@ import fedrel
 from fedrel.config import Extractor, Training
 from fedrel.encoding.pieces import PieceEncoding, PieceShard
 from fedrel.errors import UserError
-from fedrel.experiment.assembly import assemble, prepare
+from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
+from fedrel.experiment.models import assemble
 from fedrel.experiment.saved import load_model
 from fedrel.extractors.bert import BERT, _takes_finished_mask, pretrained, rebuilt
 from fedrel.learning.fit import Work, _backward, fit

@@ -95,20 +95,20 @@ def recovery(federation, happened, rounds):
 # The result is that of an uninterrupted run: what was lost is done again.
 REPEATED = [
     ("coordinator", "run", "score"),
-    ("coordinator", "run", "train_elected"),
+    ("coordinator", "run", "train"),
     ("coordinator", "network", "score"),
-    ("coordinator", "network", "train_elected"),
+    ("coordinator", "network", "train"),
     ("coordinator", "everything", "score"),
-    ("coordinator", "everything", "train_elected"),
+    ("coordinator", "everything", "train"),
     ("p1", "network", "score"),
-    ("p1", "network", "train_elected"),
+    ("p1", "network", "train"),
     ("p1", "everything", "score"),
 ]
 # A reply is missing in a round; the platform takes part in later ones.
 MISSING = [
     ("p1", "worker", "score"),
-    ("p1", "worker", "train_elected"),
-    ("p1", "everything", "train_elected"),
+    ("p1", "worker", "train"),
+    ("p1", "everything", "train"),
 ]
 # Which replies are missing depends on the moment; the run comes to its end, with all platforms again.
 EITHER = [
@@ -148,7 +148,7 @@ def test_killed(who, what, when, world, uninterrupted, tmp_path):
 def test_a_platform_that_leaves_is_not_waited_for(world, tmp_path):
     with Deployment(tmp_path, world) as federation:
         begin(federation, "--set", "engine.deadline=600", "--set", "training.epochs=60", "--set", "training.rounds=3")
-        before = federation.wait("run", in_phase("train_elected", 1))
+        before = federation.wait("run", in_phase("train", 1))
         for name in ("p0", "p2"):
             os.kill(federation.processes(name)["worker"], signal.SIGSTOP)
         federation.nodes["p1"].terminate()
@@ -164,7 +164,7 @@ def test_a_platform_that_leaves_is_not_waited_for(world, tmp_path):
         assert seconds < 60, seconds  # of 600 that it had
         assert status["platforms"]["p1"]["failures"] >= 1
         assert "it left" in trouble(federation, "p1"), trouble(federation, "p1")
-        tell("SIGTERM of p1 in train_elected", status, seconds, False)
+        tell("SIGTERM of p1 in train", status, seconds, False)
 
 
 def said(federation, name):
@@ -181,7 +181,7 @@ def trouble(federation, name):
 def test_frozen_for_80_seconds(who, world, uninterrupted, tmp_path):
     with Deployment(tmp_path, world) as federation:
         begin(federation)
-        before = federation.wait("run", in_phase("train_elected"))
+        before = federation.wait("run", in_phase("train"))
         happened = time.monotonic()
         frozen = [federation.nodes[who].pid, *descendants(federation.nodes[who].pid)]
         for pid in frozen:
@@ -211,7 +211,7 @@ def test_a_connection_that_breaks_for_a_moment(world, uninterrupted, tmp_path):
         about.write_text(about.read_text().replace(str(line.target[1]), str(line.port)))
         with federation:
             begin(federation)
-            before = federation.wait("run", in_phase("train_elected"))
+            before = federation.wait("run", in_phase("train"))
             worker = federation.processes("p1")["worker"]
             happened = time.monotonic()
             line.cut()

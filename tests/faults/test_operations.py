@@ -67,7 +67,7 @@ def test_a_line_that_is_cut(seconds, world, uninterrupted, tmp_path):
         line.lead(federation.kits / "p1")
         with federation:
             begin(federation, *PATIENT, "--set", "training.rounds=9000", "--set", "training.patience=9000")
-            before = federation.wait("run", in_phase("train_elected"))
+            before = federation.wait("run", in_phase("train"))
             line.cut.set()
             happened = time.monotonic()
             threading.Timer(seconds, line.cut.clear).start()
@@ -112,7 +112,7 @@ def kill_everything(federation):
 def test_a_reboot_of_everything(world, uninterrupted, tmp_path):
     with Deployment(tmp_path, world) as federation:
         begin(federation, *PATIENT)
-        before = federation.wait("run", in_phase("train_elected"))
+        before = federation.wait("run", in_phase("train"))
         kill_everything(federation)
         time.sleep(1)
         happened = time.monotonic()
@@ -129,7 +129,7 @@ def test_a_second_coordinator_takes_over(world, uninterrupted, tmp_path):
     """Its kit and the folder of runs are all that a machine needs."""
     with Deployment(tmp_path, world) as federation:
         begin(federation, *PATIENT)
-        before = federation.wait("run", in_phase("train_elected"))
+        before = federation.wait("run", in_phase("train"))
         node = federation.nodes["coordinator"]
         for pid in [node.pid, *descendants(node.pid)]:
             os.kill(pid, signal.SIGKILL)
@@ -154,7 +154,7 @@ def test_a_coordinator_in_a_container_is_killed(world, uninterrupted, tmp_path):
     federation.prefixes["coordinator"] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with federation:
         begin(federation, *PATIENT)
-        before = federation.wait("run", in_phase("train_elected"))
+        before = federation.wait("run", in_phase("train"))
         node = federation.nodes["coordinator"]
         for pid in [*descendants(node.pid), node.pid]:
             with_pid_gone(pid)
@@ -202,7 +202,7 @@ def test_a_full_disk_at_the_coordinator(world, uninterrupted, tmp_path, small_di
     federation.runs = small_disk / "runs"
     with federation:
         begin(federation, *PATIENT)
-        federation.wait("run", in_phase("train_elected"))
+        federation.wait("run", in_phase("train"))
         filler = small_disk / "filler"
         with filler.open("wb", buffering=0) as file:
             try:

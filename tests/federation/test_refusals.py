@@ -27,7 +27,7 @@ from fedrel.federation.nodes.platform import PlatformNode
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.ledger import read as read_ledger
 from fedrel.protocol.codec import encode
-from fedrel.protocol.round import named_in
+from fedrel.protocol.records import named_in
 from tests.deployment import FEDREL, Deployment, free_port
 from tests.door import serial_shown
 from tests.kits import certificate_in, certify, take

@@ -11,7 +11,7 @@ from fedrel.config import Robust
 from fedrel.learning import robust
 from fedrel.learning.named import Named, table_patch, weighted_mean
 from fedrel.learning.robust import clipped_mean, coordinate_median, distances, krum, norms, trimmed_mean
-from fedrel.protocol.round import mean
+from fedrel.protocol.aggregation import mean
 
 ZERO = Named(a=torch.zeros(2, dtype=torch.float64))
 

@@ -16,7 +16,7 @@ from fedrel.config import DEFAULT_METHOD
 from fedrel.errors import UserError
 from fedrel.federation.worker import Worker
 from fedrel.feedback.store import RIGHT, WRONG
-from fedrel.protocol.round import task
+from fedrel.protocol.tasks import task
 from tests.canary import (
     EXTRACTORS,
     FEDERATED,
@@ -90,7 +90,7 @@ def failing(error: type[Exception]):
     """FedAvg's training, which on p0 fails and says more than it should."""
     whole = FedAvg.train
 
-    @task(weights="model", sentences="count", loss="number")
+    @task(weights="model", sentences="sentences", loss="loss")
     def train(self, site, message):
         if site.name == "p0":
             raise error(f"{Planted('p0').words[1]} was born in Bonn")

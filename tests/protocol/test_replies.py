@@ -1,8 +1,9 @@
 """Honest replies pass; broken ones are refused with a sentence that names the field, whatever the bytes."""
 
+import inspect
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -12,13 +13,16 @@ from hypothesis import strategies as st
 
 from fedrel.algorithms import METHODS, FedAvg, LazyMIL
 from fedrel.algorithms.feedback import Feedback
+from fedrel.engines.remote import Remote
 from fedrel.engines.simulator import Simulator
 from fedrel.experiment.assembly import prepare
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named, table_patch
 from fedrel.protocol.codec import CodecError, Record, decode, encode, fields
-from fedrel.protocol.replies import BadReplyError, check, forms, most_bytes
-from fedrel.protocol.round import Form, task
+from fedrel.protocol.replies import BadReplyError, check, forms, most_bytes, weighable
+from fedrel.protocol.round import broadcast
 from fedrel.protocol.run import run
+from fedrel.protocol.site import Site
+from fedrel.protocol.tasks import Form, task
 from tests.algorithms.tiny import experiment
 
 VARIANTS = [
@@ -261,7 +265,7 @@ def test_a_letter_is_one_size_and_a_word_a_known_one():
 
 def test_nothing_is_a_reply_only_where_the_task_says_so():
     declared = forms(LazyMIL())
-    check({}, declared["train_elected"], weights=WEIGHTS, sizes={})
+    check({}, declared["train"], weights=WEIGHTS, sizes={})
     assert told({}, declared["score"]) == "ballot is missing"
     assert told({}, forms(FedAvg())["train"]) == "weights is missing"
     check({}, forms(Feedback())["collect"], weights=WEIGHTS, sizes={})
@@ -387,3 +391,63 @@ def test_a_damaged_reply_is_a_reply_or_refused(data):
 
 def test_the_whole_reply_that_is_damaged_above_is_a_good_one():
     check(decode(encode(WHOLE)), FUZZED, weights=WEIGHTS, sizes={"common": 4})
+
+
+def test_a_mean_is_weighted_by_declared_fields_alone():
+    """A field that no engine checks would let one platform decide the mean."""
+
+    class ByClaims(FedAvg):
+        @task(weights="model", claimed="count", sentences="sentences", trust="weight", loss="loss")
+        def train(self, site, message): ...
+
+    class Ambiguous(ByClaims):
+        @task(trust="number")
+        def other(self, site, message): ...
+
+    class WithinOneProcess(FedAvg):
+        @task
+        def anything(self, site, message): ...
+
+    assert weighable(ByClaims()) == {"sentences", "trust"}
+    assert weighable(Ambiguous()) == {"sentences"}
+    assert weighable(WithinOneProcess()) is None
+    hub = Site("server", None, None, None, 0, weighable=weighable(ByClaims()))
+    replies = {"p0": {"weights": Named(WEIGHTS), "claimed": 2.0, "sentences": 2.0}}
+    assert hub.mean(WEIGHTS, replies, "weights", by="sentences").keys() == WEIGHTS.keys()
+    with pytest.raises(TypeError, match=r'by="claimed".*declare'):
+        hub.mean(WEIGHTS, replies, "weights", by="claimed")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_weighs_by_fields_that_are_checked(name):
+    """Whatever field `mean(by=…)` names in a method's source, its tasks declare it as checked."""
+    algorithm = METHODS[name].algorithm
+    source = "".join(inspect.getsource(cls) for cls in algorithm.__mro__ if cls.__module__.startswith("fedrel.algo"))
+    named = set(re.findall(r'by="(\w+)"', source))
+    assert named <= weighable(algorithm())
+
+
+PLAIN = Named({"conv.weight": torch.ones(4, 6)})
+
+
+@pytest.mark.parametrize(("field", "most"), [("sentences", 10), ("trust", 10)])
+def test_a_weight_beyond_what_a_platform_holds_is_refused_whatever_its_field_is_called(field, most):
+    class Weighted(FedAvg):
+        @task(weights="model", loss="loss", **{field: "weight"})
+        def train(self, site, message): ...
+
+    def reply(claimed):
+        return encode({"weights": PLAIN, "loss": 1.0, field: claimed})
+
+    sent = {"p0": reply(float(most)), "p1": reply(most + 1.0)}
+    failures = {}
+    engine = Remote(
+        Weighted(),
+        lambda task, round_, messages, limit: sent,
+        sizes={},
+        announced={"p0": most, "p1": most},
+        on_failure=lambda ask, platform, why: failures.update({platform: why}),
+    )
+    answered = engine(replace(broadcast("train", ["p0", "p1"], weights=PLAIN), model=PLAIN))
+    assert list(answered) == ["p0"]
+    assert failures == {"p1": f"refused: {field} is {most + 1}, and the platform holds {most}"}

@@ -14,7 +14,7 @@ from fedrel.engines.remote import Failure
 from fedrel.learning.named import Named
 from fedrel.privacy.ledger import read as read_ledger
 from fedrel.protocol.codec import decode, encode
-from fedrel.protocol.round import named_in
+from fedrel.protocol.records import named_in
 from tests.canary import Recorded, planted_world
 from tests.parity.consortium import PLATFORMS, read
 
@@ -96,7 +96,7 @@ def test_elections_are_those_of_the_facts_themselves(elections):
         facts = {name: facts_of(consortium, name) for name in PLATFORMS}
         assert set.intersection(*map(set, facts.values())), "platforms share facts, or there is nothing to elect"
         ballots = consortium.records("score")
-        told = {(name, round_): decode(it) for name, kind, round_, it in consortium.told if kind == "train_elected"}
+        told = {(name, round_): decode(it) for name, kind, round_, it in consortium.told if kind == "train"}
         for round_ in range(3):
             best: dict[str, tuple[float, str]] = {}  # of every fact: the highest score, and whose it is
             for name in PLATFORMS:
@@ -138,7 +138,7 @@ def test_training_on_two_sentences_is_refused_where_the_policy_wants_more(world,
 
     def train(facts):
         won[:facts] = True
-        return consortium.ask("p0", "train_elected", 0, encode({"wins": Named(won=won)}))
+        return consortium.ask("p0", "train", 0, encode({"wins": Named(won=won)}))
 
     answer = train(2)
     assert isinstance(answer, Failure)
@@ -149,8 +149,8 @@ def test_training_on_two_sentences_is_refused_where_the_policy_wants_more(world,
     assert [(it.task, bool(it.refused)) for it in entries] == [
         ("begin", False),
         ("score", False),
-        ("train_elected", True),
-        ("train_elected", False),
+        ("train", True),
+        ("train", False),
     ]
     assert "its policy wants more sentences behind what it sends" in entries[2].refused
 

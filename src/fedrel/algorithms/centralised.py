@@ -10,4 +10,6 @@ from fedrel.algorithms.fedavg import FedAvg
 class Centralised(FedAvg):
     """One platform that holds everything, the server's sentences too; a round is its local epochs."""
 
+    pools_text = True
+
     denoiser: Literal["none", "one", "ave", "att", "att-ra"] = "none"

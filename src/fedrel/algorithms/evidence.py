@@ -7,6 +7,7 @@ good sentences may stay, and one that others outdo does not. A young model judge
 nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +15,8 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
-from fedrel.learning.fit import fit
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Ask, Replies, Round, Site, broadcast, named_in, task
+from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Evidence(FedAvg):
     `narrowing` is the share of all rounds that it takes. `memory`: without it only platforms of the same round are
     compared, under keys of that round.
     """
+
+    selects = True
 
     margin: float = number(1.0, low=0, high=100)
     wide: float = number(8.0, low=0, high=100)
@@ -51,34 +52,60 @@ class Evidence(FedAvg):
         if not shown:
             return state
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
-        replies = yield Ask("train_kept", answers(heard, shown))
+        replies = yield Ask("train", answers(heard, shown))
         return {"weights": hub.mean(weights, replies, "weights", by="sentences"), "heard": heard}
 
     @task(evidence={"key": "i64 n", "best": "f32 n logodds"})
     def show(self, site: Site, message: Record) -> Record:
         """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
-        weights = named_in(message, "weights")
+        weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        z = torch.logit(site.model.label_probabilities(site.shard).double(), eps=1e-12).float()  # (S,)
-        bag = site.shard.bag_of_sentences()
-        best = torch.full((site.shard.bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax")
+        z = log_odds(site.model.label_probabilities(site.shard))  # (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
-        site.scratch |= {"weights": weights, "seen": Named(z=z, best=best, fact=fact)}
+        site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact)}
         keys = site.lasting_keys() if self.memory else site.fact_keys()
-        return {"evidence": Named(key=keys[fact], best=best[fact])}
+        return {"evidence": Named(key=keys[fact], best=best_of_bags(z, bag, site.shard.bags)[fact])}
 
-    @task(weights="model", sentences="count", loss="number", or_nothing=True)
-    def train_kept(self, site: Site, message: Record) -> Record:
+    @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
+    def train(self, site: Site, message: Record) -> Record:
+        return super().train(site, message)
+
+    def chosen(self, site: Site, message: Record) -> Tensor:
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
-        bar = named_in(message, "best")["best"] - self.margin_at(site.round, site.training.rounds)
-        bar = torch.full_like(seen["best"], -torch.inf).masked_scatter(seen["fact"], bar)  # no fact, no bar
-        chosen = (seen["z"] >= bar[bag]).nonzero().squeeze(1)
-        if not len(chosen):
-            return {}
-        site.scratch["selected"] = Named(sentence=chosen[seen["fact"][bag[chosen]]])
-        site.model.load(named_in(site.scratch, "weights"), site.shard)
-        fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=site.draw("train"), sentences=chosen)
-        return {"weights": site.model.trained(site.shard, chosen), "sentences": len(chosen), "loss": fitted.loss}
+        margin = self.margin_at(site.round, site.training.rounds)
+        chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"] - margin)
+        site.select(chosen[seen["fact"][bag[chosen]]])
+        return chosen
+
+    def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
+        z = {name: log_odds(seen.probability) for name, seen in platforms.items()}
+        best = {name: best_of_bags(z[name], seen.bag, len(seen.key)) for name, seen in platforms.items()}
+        shown = {name: {"evidence": Named(key=it.key, best=best[name])} for name, it in platforms.items()}
+        nothing = named_in(self.start(Named()), "heard")
+        told = answers(hear(nothing, shown, tuple(platforms), remember=False), shown)
+        bars = {name: named_in(told[name], "best")["best"] - self.margin for name in platforms}
+        return {
+            name: keep(z[name], seen.bag, torch.ones_like(bars[name], dtype=torch.bool), bars[name])
+            for name, seen in platforms.items()
+        }
+
+
+def log_odds(probability: Tensor) -> Tensor:
+    """log p/(1-p) of probabilities, any shape."""
+    return torch.logit(probability.double(), eps=1e-12).float()
+
+
+def best_of_bags(z: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """(bags,) the highest value among the sentences of each bag, from z (S,) and the bag of each sentence (S,)."""
+    return torch.full((bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax")
+
+
+def keep(z: Tensor, bag: Tensor, fact: Tensor, bar: Tensor) -> Tensor:
+    """Places of the sentences that reach the bar of their fact, (facts,) in the order of the bags that are facts; bags
+    that are no facts have no bar.
+    """
+    bars = torch.full((len(fact),), -torch.inf).masked_scatter(fact, bar)
+    return (z >= bars[bag]).nonzero().squeeze(1)
 
 
 def hear(heard: Named, shown: Replies, everyone: tuple[str, ...], *, remember: bool) -> Named:

@@ -11,8 +11,7 @@ import torch
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.learning.named import Named, apply_patch
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, broadcast, named_in
+from fedrel.protocol import Record, Round, Site, broadcast, named_in
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
 from fedrel.learning.losses import Loss, cross_entropy, to_rows
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Replies, Round, Site, broadcast, named_in
+from fedrel.protocol import Record, Replies, Round, Site, broadcast, named_in
 
 CLASSIFIER = "classifier.weight"
 
@@ -44,8 +43,11 @@ class FedCMC(FedAvg):
         return {
             "weights": hub.mean(weights, replies, "weights", by="sentences"),
             "vectors": Named(chosen=self.choose(classifiers, distance, hub.draw("vectors"))),
-            "trace": trace(replies, distance),
+            "trace": by_platform(replies, distance),
         }
+
+    def trace(self, state: Record) -> Named | None:
+        return named_in(state, "trace") if "trace" in state else None
 
     def choose(self, classifiers: Tensor, distance: Tensor, seed: int) -> Tensor:
         """(R, H) of every class, the row of one platform."""
@@ -72,6 +74,6 @@ def similarity(classifiers: Tensor) -> Tensor:
     return others
 
 
-def trace(replies: Replies, distance: Tensor) -> Named:
+def by_platform(replies: Replies, distance: Tensor) -> Named:
     """d by platform, for those who look at a run."""
     return Named({f"similarity/{platform}": row for platform, row in zip(replies, distance, strict=True)})

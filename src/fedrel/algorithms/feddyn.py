@@ -10,8 +10,7 @@ from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
 from fedrel.learning.named import Named, apply_patch
 from fedrel.learning.proximal import Pull, too_strong
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, broadcast, named_in, task
+from fedrel.protocol import Record, Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class FedDyn(FedAvg):
         h = h - self.alpha * len(replies) / hub.platforms * (average - x)
         return {"weights": average - h / self.alpha, "h": h}
 
-    @task(weights="whole model", sentences="count", loss="number")
+    @task(weights="whole model", sentences="sentences", loss="loss", trains=True)
     def train(self, site: Site, message: Record) -> Record:
         x, h_k = named_in(message, "weights"), self.own(site, message)
         weights, fitted = self.learn(site, message)

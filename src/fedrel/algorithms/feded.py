@@ -15,8 +15,7 @@ from fedrel.config import Experiment, number
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import cross_entropy, divergence
 from fedrel.learning.named import Named, apply_patch
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, broadcast, named_in, task
+from fedrel.protocol import Record, Round, Site, broadcast, named_in, number_in, task
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,8 @@ class FedED(FedAvg):
     """`teacher`: the platforms' log p averaged ("log-mean", the same as averaging logits), their p averaged
     ("prob-mean"), or the softmax of their averaged p, as the paper's formula has it ("paper-literal").
     """
+
+    needs_common = True
 
     teacher: Literal["log-mean", "prob-mean", "paper-literal"] = "log-mean"
     temperature: float = number(1.0, above=0, high=1e6)
@@ -52,7 +53,10 @@ class FedED(FedAvg):
         learnt = apply_patch(weights, hub.model.trained(hub.shard, fitted.sentences))
         return {"weights": learnt, "loss": fitted.loss}
 
-    @task(log={"p": "f16 common relations logprob"})
+    def server_loss(self, state: Record) -> float | None:
+        return number_in(state, "loss") if "loss" in state else None
+
+    @task(trains=True, log={"p": "f16 common relations logprob"})
     def predict(self, site: Site, message: Record) -> Record:
         """log p, in 16 bits, of every sentence of the server's: p itself would underflow."""
         assert site.common is not None

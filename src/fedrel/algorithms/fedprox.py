@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment, number
 from fedrel.learning.proximal import Pull, too_strong
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Site
+from fedrel.protocol import Record, Site
 
 
 @dataclass(frozen=True)

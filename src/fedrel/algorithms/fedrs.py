@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.learning.losses import Loss, cross_entropy, scaled
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Site
+from fedrel.protocol import Record, Site
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from fedrel.feedback.reliability import NO_PROBES, NO_SEED, half_wrong, trust
 from fedrel.feedback.transition import transition
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, apply_patch
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, broadcast, named_in, number_in, task
+from fedrel.protocol import Record, Round, Site, broadcast, named_in, number_in, task
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,10 @@ class Feedback(FedAvg):
     `robust`: NCE + 2·RCE in place of cross-entropy, on both parts. `reliability`: an update counts as much as the
     platform's users can be trusted on a few sentences of the server's whose labels are known.
     """
+
+    needs_validation = True
+    needs_common = True
+    needs_judges = True
 
     use: Literal["all", "positive", "self-training"] = "all"
     robust: bool = False
@@ -73,14 +76,14 @@ class Feedback(FedAvg):
         site.model.load(named_in(message, "weights"), site.shard)
         return site.judge(site.shard, site.model.log_probabilities(site.shard).argmax(1), purpose)
 
-    @task(weights="model", sentences="weight", loss="number", or_nothing=True)
+    @task(weights="model", sentences="weight", loss="loss", or_nothing=True, trains=True)
     def train(self, site: Site, message: Record) -> Record:
         reply = super().train(site, message)
         if reply and "trust" in site.memory:
             reply["sentences"] = number_in(reply, "sentences") * number_in(site.memory, "trust")
         return reply
 
-    def chosen(self, site: Site) -> Tensor:
+    def chosen(self, site: Site, message: Record) -> Tensor:
         """The sentences that there is something to learn from: none, if it was away when verdicts were collected."""
         verdict = named_in(site.memory, "verdicts")["verdict"] if "verdicts" in site.memory else torch.zeros(0)
         wanted = {"all": verdict >= 0, "positive": verdict == 1, "self-training": verdict >= -1}[self.use]

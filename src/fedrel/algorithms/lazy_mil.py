@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.denoisers import best_of_group
-from fedrel.learning.fit import fit
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Ask, Replies, Round, Site, broadcast, named_in, task
+from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class LazyMIL(FedAvg):
     """`na`: pairs without a fact are settled at home ("local") or elected like facts ("elected").
     `warmup`: rounds of plain training before the first election; 0 is the paper.
     """
+
+    selects = True
 
     na: Literal["local", "elected"] = "local"
     warmup: int = number(10, low=0)
@@ -41,7 +42,7 @@ class LazyMIL(FedAvg):
         if not ballots:
             return state
         wins = elect(ballots)
-        replies = yield Ask("train_elected", {platform: {"wins": wins[platform]} for platform in ballots})
+        replies = yield Ask("train", {platform: {"wins": wins[platform]} for platform in ballots})
         return state | {"weights": hub.mean(weights, replies, "weights", by="sentences")}
 
     @task(ballot={"key": "i64 n", "score": "f32 n prob"})
@@ -54,22 +55,28 @@ class LazyMIL(FedAvg):
         site.scratch |= {"weights": weights, "best": Named(sentence=best, elected=elected)}
         return {"ballot": Named(key=site.fact_keys()[elected], score=score[elected])}
 
-    @task(weights="model", sentences="count", loss="number", or_nothing=True)
-    def train_elected(self, site: Site, message: Record) -> Record:
+    @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
+    def train(self, site: Site, message: Record) -> Record:
+        return super().train(site, message)
+
+    def chosen(self, site: Site, message: Record) -> Tensor | None:
+        if "wins" not in message:
+            return None  # a round of the warm-up
         best, elected = named_in(site.scratch, "best")["sentence"], named_in(site.scratch, "best")["elected"]
         won = ~elected  # what is not elected is settled at home
         won[elected] = named_in(message, "wins")["won"]
-        chosen = best[won]
-        if not len(chosen):
-            return {}
-        site.scratch["selected"] = Named(sentence=chosen)
-        site.model.load(named_in(site.scratch, "weights"), site.shard)
-        fitted = fit(site.model, site.shard, site.training, lr=site.lr, seed=site.draw("train"), sentences=chosen)
-        return {
-            "weights": site.model.trained(site.shard, chosen),
-            "sentences": len(chosen),
-            "loss": fitted.loss,
-        }
+        site.select(best[won])
+        return best[won]
+
+    def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
+        best = {name: best_of_group(seen.probability, seen.bag) for name, seen in platforms.items()}
+        wins = elect(
+            {
+                name: {"ballot": Named(key=seen.key, score=seen.probability[best[name]])}
+                for name, seen in platforms.items()
+            }
+        )
+        return {name: best[name][wins[name]["won"]] for name in platforms}
 
 
 def elect(ballots: Replies) -> Mapping[str, Named]:

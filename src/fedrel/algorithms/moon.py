@@ -6,8 +6,7 @@ from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.learning.losses import Loss, contrast, cross_entropy
 from fedrel.learning.named import apply_patch
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Site, named_in, task
+from fedrel.protocol import Record, Site, named_in, task
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class Moon(FedAvg):
     mu: float = number(1.0, low=0, high=1e6)
     temperature: float = number(0.5, above=0, high=1e6)
 
-    @task(weights="model", sentences="count", loss="number")
+    @task(weights="model", sentences="sentences", loss="loss", trains=True)
     def train(self, site: Site, message: Record) -> Record:
         reply = super().train(site, message)
         site.memory["previous"] = apply_patch(named_in(message, "weights"), named_in(reply, "weights"))

@@ -9,8 +9,7 @@ from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment
 from fedrel.learning.named import Named, apply_patch
 from fedrel.learning.proximal import Pull
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, broadcast, named_in, task
+from fedrel.protocol import Record, Round, Site, broadcast, named_in, task
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Scaffold(FedAvg):
             "control": c + len(replies) / hub.platforms * change,
         }
 
-    @task(weights="whole model", change="difference", sentences="count", loss="number")
+    @task(weights="whole model", change="difference", sentences="sentences", loss="loss", trains=True)
     def train(self, site: Site, message: Record) -> Record:
         x, c, c_k = named_in(message, "weights"), named_in(message, "control"), self.own(site, message)
         weights, fitted = self.learn(site, message)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import Experiment
 from fedrel.learning.named import apply_patch
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, named_in
+from fedrel.protocol import Record, Round, Site, named_in, number_in
 
 
 @dataclass(frozen=True)
@@ -20,3 +19,6 @@ class ServerOnly(FedAvg):
         yield from ()  # nobody is asked
         weights, fitted = self.learn(hub, state)
         return {"weights": apply_patch(named_in(state, "weights"), weights), "loss": fitted.loss}
+
+    def server_loss(self, state: Record) -> float | None:
+        return number_in(state, "loss") if "loss" in state else None

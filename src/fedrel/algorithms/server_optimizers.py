@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Round, Site, named_in
+from fedrel.protocol import Record, Round, Site, named_in
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import typer
 from rich.table import Table
 
 from fedrel import config
-from fedrel.algorithms import Centralised
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.run import Settings
 from fedrel.data import loading
@@ -65,7 +64,7 @@ def partition(
     out.print(_table(counts, server))
     if show:
         _tell_map(_heat_map(dataset, division, counts, server))
-    if isinstance(choose_method(settings.method)[0], Centralised):
+    if choose_method(settings.method)[0].pools_text:
         tell(f"{settings.method['name']} puts all of this in one place; other methods leave it where it is")
     if png:
         tell(f"picture  {png}")

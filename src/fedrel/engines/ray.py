@@ -49,7 +49,7 @@ class Plan:
     rebuild: Callable[[Experiment, bytes], tuple[str, Simulator]]  # in a worker: the digest of its data, and platforms
 
 
-class Worker:
+class Actor:
     """Lives in a process of its own, somewhere in the cluster."""
 
     def begin(
@@ -78,7 +78,7 @@ class Worker:
         return {name: places.numpy() for name, places in self.simulator.selections().items()}
 
 
-class OnRay(Remote):
+class RayEngine(Remote):
     """An Exchange whose platforms are with workers. If a worker dies, its platforms are absent until the next round;
     then a new one takes its place, and they remember what they did at the last checkpoint.
     """
@@ -135,7 +135,7 @@ class OnRay(Remote):
 
     def _start(self, numbers: Iterable[int]) -> None:
         """New workers under these numbers."""
-        made = _ray().remote(**self._options)(Worker)
+        made = _ray().remote(**self._options)(Actor)
         begun = {}
         for number in numbers:
             self._workers[number] = made.remote()
@@ -196,7 +196,7 @@ class OnRay(Remote):
 class _Arriving(Mapping[str, Payload | Failure]):
     """Replies as the workers send them: each is fetched when it is asked for, and given out once."""
 
-    engine: OnRay
+    engine: RayEngine
     ready: dict[str, Payload | Failure] = field(default_factory=dict)
     _number: dict[str, int] = field(default_factory=dict)  # of the worker who will say
     _streams: dict[int, tuple[Iterator[str], Any]] = field(default_factory=dict)

@@ -11,10 +11,10 @@ from torch import Tensor
 from fedrel.engines.engine import Upload
 from fedrel.engines.held import Held
 from fedrel.errors import UserError
-from fedrel.learning.named import Named
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.replies import BadReplyError, check, claims, forms, most_bytes
-from fedrel.protocol.round import Ask, Form, Replies
+from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.tasks import Form
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,6 @@ class Remote:
     bytes_down: int = 0
     active: set[str] = field(default_factory=set)
     _round: int = -1
-    _weights: Named = field(default_factory=Named)  # that this round's platforms were sent
 
     def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
         self.on_upload, self.on_answer = on_upload, on_answer
@@ -70,7 +69,7 @@ class Remote:
         self.active |= ask.to.keys()
         encoded = self._encoded(ask)
         form = forms(self.algorithm)[ask.task]
-        most = most_bytes(form, weights=self._weights, sizes=self.sizes)
+        most = most_bytes(form, weights=ask.model, sizes=self.sizes)
         arrived = self.carry(ask.task, ask.round, encoded, most)
         replies = Held()
         for platform in ask.to:
@@ -100,9 +99,6 @@ class Remote:
         for message in ask.to.values():
             if id(message) not in known:
                 known[id(message)] = encode(message, half=self.half)
-            weights = message.get("weights")
-            if isinstance(weights, Named):
-                self._weights = weights
         encoded = {platform: known[id(message)] for platform, message in ask.to.items()}
         self.bytes_down += sum(len(payload) for payload in encoded.values())
         return encoded
@@ -120,7 +116,7 @@ class Remote:
             if len(payload) > most:
                 raise BadReplyError(f"{len(payload):,} bytes where at most {most:,} were expected")
             reply = decode(payload)
-            check(reply, form, weights=self._weights, sizes=self.sizes)
+            check(reply, form, weights=ask.model, sizes=self.sizes)
             self._check_claims(platform, form, reply)
         except (CodecError, BadReplyError) as error:
             self.on_failure(ask, platform, f"refused: {error}")

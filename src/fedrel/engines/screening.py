@@ -32,8 +32,10 @@ from torch import Tensor
 from fedrel.config import Robust
 from fedrel.learning.named import Named
 from fedrel.learning.robust import agreement, norms
-from fedrel.protocol.replies import LOG_ODDS, claims
-from fedrel.protocol.round import Ask, Form, Replies, named_in, tasks
+from fedrel.protocol.records import named_in
+from fedrel.protocol.replies import LOG_ODDS, claims, trained
+from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.tasks import Form, form_of
 
 What = Literal["length", "direction", "claim", "weight", "evidence"]
 # By field and platform, of its last replies: the round, the length, its multiple of the median, whether it was left out
@@ -109,16 +111,12 @@ class Screen:
     on_suspicion: Callable[[Suspicion], None] = lambda suspicion: None
     past: Past = field(default_factory=dict)
     _draft: Past = field(default_factory=dict)
-    _weights: Named = field(default_factory=Named)  # that this round's platforms were sent
 
     def __call__(self, ask: Ask, replies: Replies) -> Replies:
         """The replies that may be used; the very same, if nothing is wrong with any."""
-        for message in ask.to.values():
-            if isinstance(weights := message.get("weights"), Named):
-                self._weights = weights
         if self.settings.screening == "off" or len(self.announced) < 2:
             return replies
-        form: Form | None = getattr(tasks(self.algorithm).get(ask.task), "form", None)
+        form = form_of(self.algorithm, ask.task)
         out, lighter, mute = set(), set(), self._distrusted()
         for suspicion in self._suspicions(ask, form, replies):
             self.on_suspicion(suspicion)
@@ -169,12 +167,14 @@ class Screen:
 
     def _suspicions(self, ask: Ask, form: Form | None, replies: Replies) -> Iterator[Suspicion]:
         found = [*self._claims(form, replies)]
-        for name, declared in form.fields.items() if form else ():
+        if form is None:
+            form = Form({})
+        for name, declared in form.fields.items():
             spoken = _Field({who: reply for who, reply in replies.items() if name in reply}, name)
             if declared in ("model", "whole model", "difference"):
-                base = self._weights.zeros() if declared == "difference" else self._weights
+                base = ask.model.zeros() if declared == "difference" else ask.model
                 lengths = [length if math.isfinite(length) else _ENDLESS for length in norms(base, spoken)]
-                found += self._lengths(ask.round, lengths, spoken)
+                found += self._lengths(ask.round, lengths, spoken, _went_wrong(form, replies))
                 if ask.round < _EARLY and len(lengths) >= _ENOUGH_TO_AGREE and max(lengths) < _ENDLESS:
                     found += _directions(agreement(base, spoken, lengths), spoken)
             elif not isinstance(declared, str) and (score := _score(declared)):
@@ -202,10 +202,10 @@ class Screen:
     def _most_claims(self, form: Form | None, reply: Mapping[str, Named | float]) -> dict[str, Named | float]:
         return {field: min(claimed, self._most()) for field, claimed in claims(form, reply).items()}
 
-    def _lengths(self, round_: int, lengths: list[float], models: _Field) -> Iterator[_Finding]:
+    def _lengths(self, round_: int, lengths: list[float], models: _Field, explained: set[str]) -> Iterator[_Finding]:
         past, far = self.past.get(models.name, {}), self.settings.far
         known = [*lengths, *self._lengths_of_others(past, models, round_)]
-        usual, explained, distrusted = median(known or [0.0]), _went_wrong(models.replies), self._distrusted()
+        usual, distrusted = median(known or [0.0]), self._distrusted()
         for platform, length in zip(models.replies, lengths, strict=True):
             times = length / usual if usual else 1.0
             before = [multiple for _, _, multiple, _ in past.get(platform, [])[1 - _REPLIES :]]
@@ -273,9 +273,10 @@ def _nothing_to_show(form: Form | None, reply: Mapping[str, Named | float]) -> d
     return instead
 
 
-def _went_wrong(replies: Replies) -> set[str]:
+def _went_wrong(form: Form, replies: Replies) -> set[str]:
     """Who says itself that it did not learn: its loss is far above the others'. Of two, the lower is the usual one."""
-    losses = {who: value for who, reply in replies.items() if not isinstance(value := reply.get("loss", 0.0), Named)}
+    reports = {who: trained(form, reply) for who, reply in replies.items()}
+    losses = {who: report[0] for who, report in reports.items() if report}
     usual = median_low(losses.values() or [0.0])
     return {who for who, loss in losses.items() if loss > _WRONG * usual > 0}
 

@@ -21,7 +21,9 @@ from fedrel.learning.fit import Fitted, Work
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import Field, Record, decode, encode, fields, measure
-from fedrel.protocol.round import Ask, Notes, Replies, Site, answer, named_in
+from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.site import Notes, Site
+from fedrel.protocol.tasks import answer
 from fedrel.stacked.training import Cohort, train_together
 from fedrel.util.memory import trim
 
@@ -163,7 +165,7 @@ class Simulator:
     def end_round(self) -> None:
         """What platforms kept for the rest of a round is gone (engines of separate processes do the same)."""
         for name in self.active & self._notes.keys():
-            self._notes[name].scratch = {}
+            self._notes[name].scratch, self._notes[name].selected = {}, None
         self.active = set()
 
     def close(self) -> None:
@@ -180,8 +182,8 @@ class Simulator:
             self._notes[name].memory = memory
 
     def selections(self) -> dict[str, Tensor]:
-        kept = {name: self._notes[name].scratch for name in sorted(self.active & self._notes.keys())}
-        return {name: named_in(notes, "selected")["sentence"] for name, notes in kept.items() if "selected" in notes}
+        kept = {name: self._notes[name] for name in sorted(self.active & self._notes.keys())}
+        return {name: notes.selected for name, notes in kept.items() if notes.selected is not None}
 
     def _deliver(self, message: Record) -> Record:
         """Encodes a broadcast once: its receivers share one read-only copy, and it is checked that none wrote to it."""

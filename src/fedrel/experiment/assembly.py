@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedrel import config
-from fedrel.algorithms import METHODS, Centralised, FedAvg, Feedback
-from fedrel.config import Experiment, Extractor
+from fedrel.algorithms import METHODS
+from fedrel.config import Experiment
 from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
-from fedrel.data.store import Dataset, Ints, Split, fact_bags, fact_names, sentence_bags
-from fedrel.denoisers import DENOISERS
-from fedrel.encoding import Encoding, vectors
+from fedrel.data.store import Dataset, Ints, Split, sentence_bags
+from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, from_training, unknown_share
-from fedrel.encoding.words import WordEncoding
 from fedrel.engines.concurrency import useful_threads
 from fedrel.errors import UserError, suggest
-from fedrel.evaluation.at_home import SIZES, HeldOutAtHome
+from fedrel.evaluation.at_home import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
-from fedrel.extractors import EXTRACTORS, Encoder
+from fedrel.experiment.models import make_model
+from fedrel.experiment.sites import Sites
 from fedrel.extractors.convolution import Convolution
-from fedrel.feedback.judges import judges_of
-from fedrel.learning.model import WORDS, Model
+from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-from fedrel.privacy.blind import blind, of_round, of_run
-from fedrel.protocol.round import Notes, Site, nobody_judges
+from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.sampling import Sampler
-from fedrel.util.lru import Recent
+from fedrel.protocol.site import Site
 from fedrel.util.parallel import cores
 from fedrel.util.profiling import timed
-from fedrel.util.seeds import derive, seeded
 
 _AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
 
-__all__ = ["METRICS", "Setup", "Sites", "build_model", "choose_method", "complete", "prepare", "read_experiment"]
-
-_PACKED = 2**28  # bytes of packed text that may stay in memory; the store itself is mapped, not read
+__all__ = ["METRICS", "Setup", "choose_method", "complete", "prepare", "read_experiment"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ class Setup:
 
     experiment: Experiment
     denoiser: str
-    algorithm: FedAvg
+    algorithm: Algorithm
     dataset: Dataset
     encoding: Encoding
     evaluation: Evaluation
@@ -64,14 +57,14 @@ class Setup:
     at_home: tuple[str, ...] = ()  # of dev and test, what the platforms hold out and nobody else has
 
     @classmethod
-    def of(cls, sites: Sites, algorithm: FedAvg, denoiser: str, weights: Named, at_home: Iterable[str]) -> Setup:
+    def of(cls, sites: Sites, denoiser: str, weights: Named, at_home: Iterable[str]) -> Setup:
         experiment, dataset, hub = sites.experiment, sites.dataset, sites.hub
-        if isinstance(algorithm, Feedback):
+        if sites.algorithm.needs_validation:
             hub = replace(hub, validation=sites.pack(dataset.dev, *sentence_bags(dataset.dev)))
         return cls(
             experiment=experiment,
             denoiser=denoiser,
-            algorithm=algorithm,
+            algorithm=sites.algorithm,
             dataset=dataset,
             encoding=sites.encoding,
             evaluation=sites.evaluation,
@@ -105,7 +98,7 @@ def read_experiment(path: Path | None, settings: Iterable[str] = ()) -> Experime
     return config.read(path, settings)
 
 
-def choose_method(settings: Mapping[str, object], where: str = "", text: str = "") -> tuple[FedAvg, str]:
+def choose_method(settings: Mapping[str, object], where: str = "", text: str = "") -> tuple[Algorithm, str]:
     """The [method] section, a name and that method's own settings: an algorithm, and the denoiser of its model."""
     options = dict(settings)
     name = str(options.pop("name"))
@@ -161,13 +154,13 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     require_pairs(experiment, dataset)
     for note in dataset.notes:
         say(note)
-    if isinstance(algorithm, Centralised):
+    if algorithm.pools_text:
         division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     else:
         division = divide(dataset, experiment.partition, experiment.seed)
     encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
-    apart = experiment.partition.kind == "folder" and not isinstance(algorithm, Centralised)
+    apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     held_out = _held_out(dataset) if apart else {}
     if objection := objection_to_home(algorithm, held_out):
         raise UserError(objection)
@@ -176,11 +169,12 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         division=division,
         encoding=encoding,
         model=model,
+        algorithm=algorithm,
         experiment=experiment,
         evaluation=evaluation_of(experiment.training.metric, dataset),
         held_out=held_out,
     )
-    return Setup.of(sites, algorithm, denoiser, weights, held_out)
+    return Setup.of(sites, denoiser, weights, held_out)
 
 
 def set_arithmetic(experiment: Experiment) -> None:
@@ -211,10 +205,10 @@ def _held_out(dataset: Dataset) -> dict[str, dict[str, Ints]]:
     return {split: one_after_another(sizes) for split, sizes in dataset.held_out.items()}
 
 
-def objection_to_home(algorithm: FedAvg, at_home: Container[str]) -> str | None:
-    """Why a method needs public sentences to judge by; none: it does not."""
-    if isinstance(algorithm, Feedback) and "dev" in at_home:
-        return "feedback estimates how its seed model errs on the coordinator's own dev file; add one"
+def objection_to_home(algorithm: Algorithm, at_home: Container[str]) -> str | None:
+    """Why a method needs dev sentences at the coordinator; None: it does not."""
+    if algorithm.needs_validation and "dev" in at_home:
+        return f"{type(algorithm).__name__} needs gold sentences at the coordinator; add a dev file to its own data"
     return None
 
 
@@ -237,69 +231,6 @@ def _model(
     return make_model(experiment, denoiser, len(dataset.relations), pairs=dataset.has_pairs, words=words, say=say)
 
 
-def make_model(
-    experiment: Experiment,
-    denoiser: str,
-    relations: int,
-    *,
-    pairs: bool,
-    words: Callable[[Sequence[str] | None], Vocabulary],
-    say: Callable[[str], None] = lambda line: None,
-) -> tuple[Encoding, Model, Named]:
-    """How sentences are read, the model on the CPU, and the weights to start from, which stay where messages are: in
-    main memory. `words` gives the vocabulary, told which words have a pretrained vector (None: there are no vectors); a
-    transformer has its own.
-    """
-    settings, seed = experiment.extractor, experiment.seed
-    if settings.kind == "bert":
-        from fedrel.encoding.pieces import PieceEncoding
-        from fedrel.extractors.bert import BERT, pretrained
-
-        say(f"loading pretrained weights ({settings.weights}) …")
-        pieces = PieceEncoding.of(settings, pairs=pairs)
-        with seeded(derive(seed, "model")):
-            body, table = pretrained(settings, pieces)
-            encoder = BERT(body, settings, pairs=pairs, precision=experiment.engine.precision)
-            model = assemble(encoder, settings, denoiser, relations, None if encoder.words.trainable else table)
-        return pieces, model, _start(model, table)
-    pretrained_vectors = None
-    if settings.vectors != "random":
-        say(f"loading word vectors ({settings.vectors}) …")
-        pretrained_vectors = vectors.load(settings.vectors)
-    vocabulary = words(pretrained_vectors.words if pretrained_vectors else None)
-    table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed)
-    model = build_model(settings, denoiser, relations, table, seed)
-    return WordEncoding.of(settings, vocabulary), model, _start(model, table)
-
-
-def _start(model: Model, table: Tensor) -> Named:
-    weights = model.weights()
-    return Named({**weights, WORDS: table}) if model.encoder.words.trainable else weights
-
-
-def build_model(settings: Extractor, denoiser: str, relations: int, table: Tensor, seed: int) -> Model:
-    """A fresh model on word vectors; frozen ones are part of it, others part of the weights."""
-    trainable = settings.embeddings == "trainable"
-    with seeded(derive(seed, "model")):
-        encoder = EXTRACTORS[settings.kind](
-            word_dim=settings.word_dim,
-            position_dim=settings.position_dim,
-            filters=settings.filters,
-            window=settings.window,
-            reach=settings.reach,
-            activation=settings.activation,
-            trainable_words=trainable,
-        )
-        return assemble(encoder, settings, denoiser, relations, None if trainable else table)
-
-
-def assemble(
-    encoder: Encoder, settings: Extractor, denoiser: str, relations: int, frozen_words: Tensor | None = None
-) -> Model:
-    denoising = DENOISERS[denoiser](encoder.hidden, relations)
-    return Model(encoder, denoising, relations, frozen_words, bias=settings.bias)
-
-
 def choose_device(wanted: str) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError('engine.device = "cuda", but torch finds no GPU; use "auto" or "cpu"')
@@ -319,108 +250,3 @@ def cohort_of(setup: Setup) -> int:
     able = isinstance(setup.model.encoder, Convolution)
     on = wanted == "on" or (wanted == "auto" and setup.model.device.type == "cuda")
     return _AT_ONCE if able and on else 0
-
-
-class Sites(Mapping[str, Site]):
-    """The platforms, each made when it is asked for, and the server's own sentences. The text of those who were asked
-    lately stays packed; what a platform noted down stays in any case.
-    """
-
-    here = True  # their text is on this machine
-
-    def __init__(
-        self,
-        *,
-        dataset: Dataset,
-        division: Division,
-        encoding: Encoding,
-        model: Model,
-        experiment: Experiment,
-        evaluation: Evaluation,
-        held_out: Mapping[str, Mapping[str, Ints]] = {},
-        everyone: Sequence[str] = (),
-        secret: bytes = b"",
-    ) -> None:
-        """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform. `secret`:
-        what facts are blinded with, anew in every round unless the method remembers, so that nobody can follow one
-        from round to round; of a simulation, where nobody looks, the same in all.
-        """
-        self.dataset = dataset
-        self.rows = division.platforms
-        self.sizes = {name: len(rows) for name, rows in self.rows.items()}
-        self.encoding = encoding
-        self.model = model
-        self.experiment = experiment
-        self.evaluation = evaluation
-        self.held_out = held_out
-        self.fresh = bool(secret)
-        self.secret = secret or of_run(b"simulation", str(experiment.seed))  # a resumed run needs the same
-        self._numbers = encoding.numbers(dataset.words)  # of the store's words
-        self._notes: dict[str, Notes] = {}
-        # A round of all platforms must find all of their text still packed; it takes twice its words, not more
-        self._made = Recent[Site](max(_PACKED, 3 * dataset.train.tokens.nbytes))
-        self._judges = {}
-        if experiment.method["name"] == "feedback":
-            self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)
-        self._server = self.shard_of(dataset.train, division.server)
-        self._common = self._server.unlabelled()  # its labels stay there
-        self.hub = Site(  # which has no key to blind facts with
-            "server",
-            self._server,
-            model,
-            experiment.training,
-            experiment.seed,
-            everyone=tuple(everyone or self.rows),
-            first_relation=int(dataset.has_na),
-            robust=experiment.robust,
-        )
-
-    def __getitem__(self, name: str) -> Site:
-        return self._made.get(name, lambda: self._make(name), lambda site: site.shard.nbytes)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @timed("data")
-    def _make(self, name: str) -> Site:
-        train, notes = self.dataset.train, self._notes.setdefault(name, Notes())
-        shard = self.shard_of(train, self.rows[name])
-
-        @lru_cache(maxsize=1)
-        @timed("data")
-        def blinded(secret: bytes) -> Tensor:
-            firsts = shard.rows[shard.bag_starts[:-1].numpy()]
-            return blind(fact_names(self.dataset, train, firsts), secret)
-
-        return Site(
-            name,
-            shard,
-            self.model,
-            self.experiment.training,
-            self.experiment.seed,
-            first_relation=int(self.dataset.has_na),
-            fact_keys=lambda: blinded(of_round(self.secret, notes.round) if self.fresh else self.secret),
-            lasting_keys=lambda: blinded(self.secret),
-            common=self._common,
-            judge=self._judges.get(name, nobody_judges),
-            exams={split: self._exam(split, rows[name]) for split, rows in self.held_out.items()},
-            notes=notes,
-        )
-
-    def rows_in_order(self, name: str) -> Ints:
-        """The rows of a platform's sentences, as they lie in its shard."""
-        return fact_bags(self.dataset.train, self.rows[name])[0]
-
-    def _exam(self, split: str, rows: Ints) -> HeldOutAtHome:
-        held: Split = getattr(self.dataset, split)
-        return HeldOutAtHome(self.evaluation, held, rows, self.pack, na=self.dataset.has_na)
-
-    def shard_of(self, split: Split, rows: Ints) -> Shard:
-        """These rows as fact bags, for training."""
-        return self.pack(split, *fact_bags(split, rows))
-
-    def pack(self, split: Split, rows: Ints, starts: Ints) -> Shard:
-        return self.encoding.pack(split, rows, starts, self._numbers)

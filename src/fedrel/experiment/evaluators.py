@@ -1,5 +1,5 @@
-"""Who judges a model: whoever runs the experiment, by sentences that lie here; or the platforms, by those that they
-hold out at home and of which they tell counts alone.
+"""Evaluates a model on dev or test: here, where the split is in this process; otherwise on the platforms, which hold it
+out and send counts alone.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from fedrel.evaluation.histograms import Histogram, middles
 from fedrel.evaluation.task import Classification
 from fedrel.experiment.assembly import Setup
 from fedrel.learning.named import Named
-from fedrel.protocol.round import Replies, named_in
+from fedrel.protocol.records import named_in
+from fedrel.protocol.round import Replies
 
 Poll = Callable[[str], Replies]  # asks all platforms to do this task with the weights and the split in question
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """The best relation of each thing that is judged. Equal ones may be one entry, which occurs several times."""
+    """The most likely relation of every pair or sentence of a split, G entries. Equal ones may share an entry."""
 
-    scores: Floats
-    right: Bools
-    times: Ints
+    scores: Floats  # (G,)
+    right: Bools  # (G,)
+    times: Ints  # (G,) how many an entry stands for
 
 
-class Judgement(Protocol):
-    """Of some weights by a split."""
+class Evaluated(Protocol):
+    """Some weights, evaluated on a split."""
 
     @property
     def without(self) -> list[str]:
@@ -49,8 +50,8 @@ class Judgement(Protocol):
     def guesses(self) -> Guesses: ...
 
 
-def judge(setup: Setup, split: str, weights: Named, poll: Poll, *, when: str) -> Judgement:
-    """Reads the split if it lies here, and asks the platforms otherwise."""
+def evaluate(setup: Setup, split: str, weights: Named, poll: Poll, *, when: str) -> Evaluated:
+    """Reads the split if it is in this process, and asks the platforms otherwise."""
     if split not in setup.at_home:
         return _Here(setup, getattr(setup.dataset, split), _scores(setup, split, weights, when))
     if isinstance(setup.evaluation, Classification):
@@ -90,8 +91,8 @@ class _Here:
 
 
 @dataclass(frozen=True)
-class _AtHome:
-    """Platforms are asked when an answer is needed."""
+class _OnPlatforms:
+    """Evaluated by the platforms, which are asked when an answer is needed."""
 
     setup: Setup
     split: str
@@ -123,7 +124,7 @@ class _AtHome:
             )
 
 
-class _Ranked(_AtHome):
+class _Ranked(_OnPlatforms):
     task = "rank"
 
     @cached_property
@@ -136,11 +137,11 @@ class _Ranked(_AtHome):
         return self.histogram.metrics()
 
     def details(self) -> dict[str, Any]:
-        """No platform says which relation a score is of."""
+        """Without scores by relation: no platform says which relation a score is of."""
         return {"pr": self.histogram.curve(), "relations": []}
 
 
-class _Classified(_AtHome):
+class _Classified(_OnPlatforms):
     task = "classify"
 
     @cached_property

@@ -19,21 +19,23 @@ import numpy as np
 from fedrel import config
 from fedrel.data.partition import count_labels
 from fedrel.engines.engine import Engine, Upload
-from fedrel.engines.ray import OnRay, Plan
+from fedrel.engines.ray import Plan, RayEngine
 from fedrel.engines.screening import Past, Screen, Suspicion, summary
 from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, cohort_of, prepare, workers_of
-from fedrel.experiment.evaluators import Guesses, Judgement, judge
+from fedrel.experiment.evaluators import Evaluated, Guesses, evaluate
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
 from fedrel.learning.named import Named
 from fedrel.protocol import checkpoint
 from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Ask, Replies, broadcast, named_in, number_in
-from fedrel.protocol.run import Round, run
+from fedrel.protocol.replies import trained
+from fedrel.protocol.round import Ask, Replies, broadcast
+from fedrel.protocol.run import Completed, run
+from fedrel.protocol.tasks import form_of, training_tasks
 from fedrel.util.files import folder_whole, write_whole
 from fedrel.util.profiling import phase, watched
 from fedrel.version import installed_version
@@ -64,7 +66,8 @@ class _Standing:
     bytes_up: int = 0
     bytes_down: int = 0
     seconds: float = 0.0
-    trained: int = 0
+    trained: int = 0  # sentences read in training, every epoch counted
+    training_seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     participation: dict[str, int] = field(default_factory=dict)
     screened: Past = field(default_factory=dict)  # what updates were like before, to compare others with
@@ -99,7 +102,8 @@ class Execution:
         self._direct = engine is None and not ray and setup.model.device.type != "cpu" and not half
         self.state: Record = setup.algorithm.start(self._at_home(setup.weights))
         self._losses: list[tuple[float, float]] = []
-        self._asked: set[str] = set()
+        self._trainers: set[str] = set()
+        self._training_tasks = training_tasks(setup.algorithm)
         self._training_seconds_before = 0.0
         self._pending: list[str] = []
         self._suspicions: list[Suspicion] = []
@@ -109,7 +113,7 @@ class Execution:
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
         )
         self._engine: Engine = engine or (
-            OnRay(_plan(setup))
+            RayEngine(_plan(setup))
             if ray
             else Simulator(
                 setup.algorithm,
@@ -144,6 +148,7 @@ class Execution:
         saved = checkpoint.load(self.out / "checkpoint")
         self.state = {name: self._at_home(value) for name, value in saved.state.items()}
         self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
+        self._training_seconds_before = self.standing.training_seconds
         self._screen.past = self.standing.screened
         self.saved_rounds = self.standing.rounds
         if self.standing.data != self.setup.dataset.folder.name:
@@ -179,7 +184,7 @@ class Execution:
         setup, standing, training = self.setup, self.standing, self.setup.experiment.training
         if self._stopped():
             return
-        self._pending, self._losses, self._asked, self._suspicions = (
+        self._pending, self._losses, self._trainers, self._suspicions = (
             [],
             [],
             set(),
@@ -196,17 +201,16 @@ class Execution:
             self.close()
             raise
 
-    def _close(self, done: Round) -> Progress:
+    def _close(self, done: Completed) -> Progress:
         """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count. If too
         few platforms are there to score it, the round was none.
         """
-        standing = self.standing
+        setup, standing = self.setup, self.standing
         begin = time.perf_counter()
-        training_seconds = _training_seconds(standing.phases) - self._training_seconds_before
-        self._training_seconds_before = _training_seconds(standing.phases)
+        training_seconds = standing.training_seconds - self._training_seconds_before
         with phase("evaluate"):
-            judged = self._judge("dev", named_in(done.state, "weights"), done.number)
-            metrics = judged.metrics()
+            evaluated = self._evaluate("dev", setup.algorithm.model(done.state), done.number)
+            metrics = evaluated.metrics()
         standing.add("dev", time.perf_counter() - begin)
         self.state = done.state
         standing.rounds = done.number + 1
@@ -214,13 +218,16 @@ class Execution:
         score = metrics[self.setup.experiment.training.metric]
         if score > standing.best_score and standing.rounds > self._preparation:
             standing.best_round, standing.best_score = standing.rounds, score
-            checkpoint.save_weights(self.out / "checkpoint" / BEST, named_in(self.state, "weights"))
+            checkpoint.save_weights(self.out / "checkpoint" / BEST, setup.algorithm.model(self.state))
         sentences = sum(weight for _, weight in self._losses)
         loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
-        if "loss" in self.state:  # of the server's own training
-            loss = number_in(self.state, "loss")
-        sentences = sentences or sum(self.setup.sites.sizes[name] for name in self._asked)
-        trained = int(sentences) * self.setup.experiment.training.epochs
+        if (server_loss := setup.algorithm.server_loss(self.state)) is not None:
+            loss = server_loss
+        sentences = sentences or sum(setup.sites.sizes[name] for name in self._trainers)
+        if not sentences and server_loss is not None:  # the server alone trains
+            sentences, training_seconds = len(setup.hub.shard), done.seconds
+            standing.training_seconds += done.seconds
+        read = int(sentences) * setup.experiment.training.epochs
         line: dict[str, Any] = {
             "round": standing.rounds,
             "lr": self.setup.experiment.training.lr_at(done.number),
@@ -229,7 +236,7 @@ class Execution:
             "selection": self._selection(done),
             "cohort": done.cohort,
             "trained": int(sentences),
-            "sentences_per_second": trained / max(training_seconds, 1e-9),
+            "sentences_per_second": read / training_seconds if training_seconds else 0.0,
             "bytes": {
                 "up": self._engine.bytes_up - standing.bytes_up,
                 "down": self._engine.bytes_down - standing.bytes_down,
@@ -237,17 +244,18 @@ class Execution:
             "seconds": done.seconds,
         }
         if "dev" in self.setup.at_home:
-            line["dev_without"] = judged.without
-        if "trace" in self.state:  # what a method shows of itself
-            line["trace"] = {name: value.tolist() for name, value in named_in(self.state, "trace").items()}
+            line["dev_without"] = evaluated.without
+        if (trace := setup.algorithm.trace(self.state)) is not None:
+            line["trace"] = {name: value.tolist() for name, value in trace.items()}
         if self._suspicions:
             line["suspicions"] = [asdict(suspicion) for suspicion in self._suspicions]
         standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
-        standing.trained += trained
+        standing.trained += read
+        self._training_seconds_before = standing.training_seconds
         standing.seconds += time.perf_counter() - begin + done.seconds
         _append(self.out / "ledger.jsonl", self._pending)
         _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
-        self._pending, self._losses, self._asked, self._suspicions = [], [], set(), []
+        self._pending, self._losses, self._trainers, self._suspicions = [], [], set(), []
         self._screen.settle()
         saving = time.perf_counter()
         if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
@@ -267,7 +275,7 @@ class Execution:
         """Rounds that are no candidates for the result; of a run too short for more, all but the last."""
         return min(self.setup.algorithm.preparation, self.setup.experiment.training.rounds - 1)
 
-    def _judge(self, split: str, weights: Named, number: int) -> Judgement:
+    def _evaluate(self, split: str, weights: Named, number: int) -> Evaluated:
         self.tick(split)
 
         def poll(task: str) -> Replies:
@@ -275,30 +283,33 @@ class Execution:
             ask = broadcast(task, self.setup.sites, weights=weights, test=float(split == "test"))
             return self._engine(replace(ask, round=number))
 
-        return judge(self.setup, split, weights, poll, when=f"round {number + 1}")
+        return evaluate(self.setup, split, weights, poll, when=f"round {number + 1}")
 
-    def _selection(self, done: Round) -> dict[str, float] | None:
+    def _selection(self, done: Completed) -> dict[str, float] | None:
         """What the platforms say they trained on, or would choose now within their bags, compared with the hidden truth
         of a synthetic world.
         """
         train, sites = self.setup.dataset.train, self.setup.sites
-        parts = [sites.rows_in_order(name)[places.numpy()] for name, places in self._engine.selections().items()]
+        selected = {name: places for name, places in self._engine.selections().items() if len(places)}
+        parts = [sites.rows_in_order(name)[places.numpy()] for name, places in selected.items()]
         if parts:
             return selection_quality(train, np.concatenate(parts))
         if self.setup.model.denoiser.chooses and sites.here and truth_is_known(train):
-            return selection_quality(train, choices(self.setup, named_in(done.state, "weights"), done.cohort))
+            return selection_quality(train, choices(self.setup, self.setup.algorithm.model(done.state), done.cohort))
         return None
 
     def _exchange(self, ask: Ask) -> Replies:
         begin = time.perf_counter()
-        self._asked |= ask.to.keys()
         replies = self._engine(ask)
-        self.standing.add(ask.task, time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        self.standing.add(ask.task, seconds)
+        if ask.task in self._training_tasks:
+            self._trainers |= ask.to.keys()
+            self.standing.training_seconds += seconds
         with phase("aggregate"):
             replies = self._screen(ask, replies)
-        for reply in replies.values():
-            if "loss" in reply:
-                self._losses.append((number_in(reply, "loss"), number_in(reply, "sentences")))
+        form = form_of(self.setup.algorithm, ask.task)
+        self._losses += [report for reply in replies.values() if (report := trained(form, reply))]
         return replies
 
     def _note_upload(self, upload: Upload) -> None:
@@ -329,10 +340,10 @@ class Execution:
         self._pending = []
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
         with phase("evaluate"):
-            guesses = self._judge("dev", best, standing.rounds).guesses()
-            judged = self._judge("test", best, standing.rounds)
+            guesses = self._evaluate("dev", best, standing.rounds).guesses()
+            evaluated = self._evaluate("test", best, standing.rounds)
             calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
-            test, guesses = judged.metrics(), judged.guesses()
+            test, guesses = evaluated.metrics(), evaluated.guesses()
         standing.add("test", time.perf_counter() - begin)
         standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
         _append(self.out / "ledger.jsonl", self._pending)
@@ -348,13 +359,13 @@ class Execution:
             selection = selection_quality(setup.dataset.train, seen.selected)
         save_model(self.out / "model", setup, best, calibration)
         details = {
-            **judged.details(),
+            **evaluated.details(),
             "labels": _labels(setup),
             "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
             "held": dict(setup.sites.sizes),
             "examples": [] if seen is None else examples(setup, seen),
             "data": setup.dataset.meta
-            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, judged)), *_warnings(suspects)]},
+            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, evaluated)), *_warnings(suspects)]},
         }
         write_whole(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
         standing.seconds += time.perf_counter() - begin
@@ -369,7 +380,7 @@ class Execution:
             "calibration": _calibration(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
-            "sentences_per_second": standing.trained / max(_training_seconds(standing.phases), 1e-9),
+            "sentences_per_second": standing.trained / standing.training_seconds if standing.training_seconds else 0.0,
             "version": installed_version(),
         }
         if (profile := watched()) is not None:
@@ -377,7 +388,7 @@ class Execution:
         if suspects:
             result["suspicions"] = suspects
         if setup.at_home:
-            result["held_out"] = _held_out(setup, best_line, judged)
+            result["held_out"] = _held_out(setup, best_line, evaluated)
         write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
         self.close()
         return result
@@ -396,7 +407,7 @@ def _labels(setup: Setup) -> dict[str, dict[str, int]]:
     }
 
 
-def _held_out(setup: Setup, best_line: dict[str, Any], test: Judgement) -> dict[str, dict[str, list[str]]]:
+def _held_out(setup: Setup, best_line: dict[str, Any], test: Evaluated) -> dict[str, dict[str, list[str]]]:
     """Of the splits that platforms hold out: who did not say how the model does on it."""
     without = {"dev": best_line.get("dev_without", []), "test": test.without if "test" in setup.at_home else []}
     return {split: {"without": without[split]} for split in setup.at_home}
@@ -426,10 +437,6 @@ def _calibration(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:
         "dev": {"ece_before": fitted.ece_before, "ece_after": fitted.ece_after},
         "test": {"ece_before": before, "ece_after": after},
     }
-
-
-def _training_seconds(phases: dict[str, float]) -> float:
-    return sum(seconds for phase, seconds in phases.items() if phase.startswith("train"))
 
 
 def _append(path: Path, lines: list[str]) -> None:

@@ -18,8 +18,6 @@ import numpy as np
 import torch
 
 from fedrel import config
-from fedrel.algorithms import Centralised, FedAvg, Feedback
-from fedrel.algorithms.feded import FedED
 from fedrel.config import Experiment
 from fedrel.corpus import Instance, Mention
 from fedrel.data import loading
@@ -33,20 +31,23 @@ from fedrel.errors import UserError
 from fedrel.evaluation.task import evaluation_of
 from fedrel.experiment.assembly import (
     Setup,
-    Sites,
     choose_device,
     choose_method,
     complete,
-    make_model,
     objection_to_home,
     require_pairs,
     set_arithmetic,
 )
+from fedrel.experiment.models import make_model
+from fedrel.experiment.sites import Sites
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
+from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.codec import CodecError, Payload, Record, decode
+from fedrel.protocol.records import named_in, number_in
 from fedrel.protocol.replies import BadReplyError, check
-from fedrel.protocol.round import Form, Site, named_in, number_in
+from fedrel.protocol.site import Site
+from fedrel.protocol.tasks import Form
 
 _JUDGED = ("dev", "test")
 _JOINING = Form({"sentences": "count", "words": "count", "unknown_words": "count"})
@@ -80,13 +81,20 @@ class Elsewhere(Sites):
     here = False
 
     def __init__(
-        self, names: Sequence[str], dataset: Dataset, encoding: Encoding, model: Model, experiment: Experiment
+        self,
+        names: Sequence[str],
+        dataset: Dataset,
+        encoding: Encoding,
+        model: Model,
+        algorithm: Algorithm,
+        experiment: Experiment,
     ) -> None:
         super().__init__(
             dataset=dataset,
             division=Division({}, np.arange(len(dataset.train))),
             encoding=encoding,
             model=model,
+            algorithm=algorithm,
             experiment=experiment,
             evaluation=evaluation_of(experiment.training.metric, dataset),
             everyone=names,
@@ -129,7 +137,7 @@ def coordinate(
     """From the coordinator's own, public data, and the names of the platforms."""
     experiment = complete(experiment)
     algorithm, denoiser = choose_method(experiment.method)
-    if isinstance(algorithm, Centralised):
+    if algorithm.pools_text:
         raise UserError("centralised training needs all text in one place; use `fedrel run`")
     set_arithmetic(experiment)
     dataset = loading.load_public(experiment.data, data, relations=experiment.data.relations, say=say)
@@ -154,14 +162,10 @@ def coordinate(
     if at_home:
         agreement |= {"held_out": _text("\n".join(at_home))}
     model.to(choose_device(experiment.engine.device))
-    sites = Elsewhere(names, dataset, encoding, model, experiment)
-    if _shares_sentences(algorithm) and len(sites.hub.shard):
+    sites = Elsewhere(names, dataset, encoding, model, algorithm, experiment)
+    if algorithm.needs_common and len(sites.hub.shard):
         agreement |= {"common": _described(dataset, sites.hub.shard)}
-    return Coordination(Setup.of(sites, algorithm, denoiser, weights, at_home), agreement)
-
-
-def _shares_sentences(algorithm: FedAvg) -> bool:
-    return isinstance(algorithm, FedED | Feedback)
+    return Coordination(Setup.of(sites, denoiser, weights, at_home), agreement)
 
 
 def _agree(experiment: Experiment, names: Sequence[str], encoding: Encoding, model: Model) -> Record:
@@ -191,7 +195,7 @@ class Participant:
     """A platform's side of a run."""
 
     experiment: Experiment
-    algorithm: FedAvg
+    algorithm: Algorithm
     site: Site
     summary: Record  # what it says of itself: counts
 
@@ -227,6 +231,7 @@ def participate(agreement: Record, *, name: str, data: Path, store: str = "", se
         division=everything,
         encoding=encoding,
         model=model,
+        algorithm=algorithm,
         experiment=experiment,
         evaluation=evaluation_of(experiment.training.metric, dataset),
         held_out={split: {name: np.arange(len(getattr(dataset, split)))} for split in held_out},

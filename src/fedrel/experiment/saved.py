@@ -17,7 +17,8 @@ from fedrel.encoding import Encoding
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
-from fedrel.experiment.assembly import Setup, assemble, build_model
+from fedrel.experiment.assembly import Setup
+from fedrel.experiment.models import assemble, build_model
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.protocol.checkpoint import load_weights, save_weights

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.algorithms import Evidence, LazyMIL
-from fedrel.algorithms.lazy_mil import elect
-from fedrel.data.store import Ints, Split, fact_bags
+from fedrel.data.store import Ints, fact_bags
 from fedrel.denoisers import best_of_group
 from fedrel.experiment.assembly import Setup
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Record
+from fedrel.protocol.algorithm import Scored
 
 _FACTS, _REJECTED = 12, 4
 
@@ -32,29 +30,22 @@ class Showcase:
 
 def look(setup: Setup, weights: Named) -> Showcase | None:
     """Scores every sentence where it lies and selects as the method does; none for methods that use all sentences."""
-    algorithm = setup.algorithm
-    if not isinstance(algorithm, LazyMIL | Evidence) and not setup.model.denoiser.chooses:
+    if not setup.algorithm.selects and not setup.model.denoiser.chooses:
         return None
     train = setup.dataset.train
     scores = np.zeros(len(train), dtype=np.float32)
     holders = np.zeros(len(train), dtype=np.int32)
-    best: dict[str, Ints] = {}
-    ballots: dict[str, Record] = {}
+    platforms: dict[str, Scored] = {}
     for number, (name, site) in enumerate(setup.sites.items()):
         setup.model.load(weights, site.shard)
         probability = setup.model.label_probabilities(site.shard)
-        chosen = best_of_group(probability, site.shard.bag_of_sentences())
         scores[site.shard.rows], holders[site.shard.rows] = probability.numpy(), number
-        best[name] = site.shard.rows[chosen.numpy()]
-        if isinstance(algorithm, LazyMIL):
-            ballots[name] = {"ballot": Named(key=site.fact_keys(), score=probability[chosen])}
-    if ballots:
-        won = elect(ballots)
-        best = {name: rows[won[name]["won"].numpy()] for name, rows in best.items()}
-    selected = np.concatenate(list(best.values()))
-    if isinstance(algorithm, Evidence):
-        held = np.concatenate([site.shard.rows for site in setup.sites.values()])
-        selected = _within(algorithm.margin, train, held, scores)
+        platforms[name] = Scored(probability, site.shard.bag_of_sentences(), site.lasting_keys())
+    if setup.algorithm.selects:
+        places = setup.algorithm.selection(platforms)
+    else:  # the denoiser chooses within bags
+        places = {name: best_of_group(seen.probability, seen.bag) for name, seen in platforms.items()}
+    selected = np.concatenate([setup.sites.rows_in_order(name)[it.numpy()] for name, it in places.items()])
     return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] >= int(setup.dataset.has_na)]))
 
 
@@ -65,18 +56,6 @@ def choices(setup: Setup, weights: Named, platforms: Iterable[str]) -> Ints:
         setup.model.load(weights, site.shard)
         rows.append(site.shard.rows[setup.model.choose(site.shard)[0].numpy()])
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-
-
-def _within(margin: float, train: Split, held: Ints, scores: npt.NDArray[np.float32]) -> Ints:
-    """Of the rows that platforms hold, those whose log-odds are no more than the margin behind the best of their
-    fact.
-    """
-    rows, starts = fact_bags(train, np.sort(held))
-    p = np.clip(scores[rows].astype(np.float64), 1e-12, 1 - 1e-12)
-    z = np.log(p / (1 - p))
-    best = np.repeat(np.maximum.reduceat(z, starts[:-1]), np.diff(starts))
-    kept: Ints = rows[z >= best - margin]
-    return kept
 
 
 def examples(setup: Setup, seen: Showcase) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,12 +28,14 @@ from fedrel.experiment.parties import Participant, participate, read_agreed
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, POLICY, open_kit
 from fedrel.federation.signing import Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
+from fedrel.learning.fit import Fitted, Work, fit_alone, meeting
 from fedrel.privacy.blind import of_agreement
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.policy import Policy
 from fedrel.protocol.checkpoint import load_record, save_record
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
-from fedrel.protocol.round import Ask, answer, number_in, tasks
+from fedrel.protocol.round import Ask
+from fedrel.protocol.tasks import answer, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_whole
 
@@ -188,7 +191,8 @@ class Worker:
         message = decode(payload)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
         remembered = dict(site.memory)
-        reply = answer(algorithm, site, Ask(request.task, {}, request.round), message)
+        with self._watched_training():
+            reply = answer(algorithm, site, Ask(request.task, {}, request.round), message)
         try:
             outcome = self._leave(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
@@ -199,10 +203,25 @@ class Worker:
         self.last = (asked, outcome)
         return outcome
 
+    @contextlib.contextmanager
+    def _watched_training(self) -> Iterator[None]:
+        """Within it, training on fewer sentences than the policy allows is refused before it begins, whatever the
+        method says about itself.
+        """
+
+        def fit_if_allowed(work: Work) -> Fitted:
+            if objection := self.policy.objection_to_training(len(work.sentences)):
+                raise RefusedError(objection)
+            return fit_alone(work)
+
+        token = meeting.set(fit_if_allowed)
+        try:
+            yield
+        finally:
+            meeting.reset(token)
+
     def _leave(self, request: Request, reply: Record, *, half: bool) -> Outcome:
         """Past the policy, or not at all."""
-        if "sentences" in reply and (objection := self.policy.objection_to_training(number_in(reply, "sentences"))):
-            raise RefusedError(objection)
         return self._again(request, Outcome(payload=encode(reply, half=half)))
 
     def _again(self, request: Request, outcome: Outcome) -> Outcome:

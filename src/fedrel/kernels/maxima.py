@@ -1,5 +1,5 @@
-"""The way forward through the convolution of CNN and PCNN on the CPU, compiled (see convolution.py): of every piece of a
-sentence and every filter the maximum, and where it stands.
+"""The way forward through the convolution of CNN and PCNN on the CPU, compiled (see convolution.py): of every piece of
+a sentence and every filter the maximum, and where it stands.
 
 A token's features are a sum of rows of one table: the product of the weights with each word of its window, and what
 the distances of its window add. Filters come some at a time, as many as leave the table in a core's second cache.

@@ -1,4 +1,4 @@
-"""Training steps by hand (see learning/compiled_step.py), compiled: one call makes many of them and lets other threads run."""
+"""Compiled training steps (see learning/compiled_step.py): one call makes many and lets other threads run."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """A reply holds what its task declares, and nothing else; whatever is wrong with it, a sentence names the field.
 
-    @task(weights="model", sentences="count", loss="number")
+    @task(weights="model", sentences="sentences", loss="loss")
     @task(ballot={"key": "i64 n", "score": "f32 n prob"})
 
 - `model`: tensors named, shaped and typed like the weights that were sent; a word table among them as the rows that
   changed (see `learning/named.py`). `whole model`: the word table whole. `difference`: a whole model around zero.
-- `count`: a whole number from 0. `weight`: any number from 0. `number`: any.
+- `sentences`: how many sentences the platform trained on, a whole number from 0. `weight`: any number from 0. Means are
+  weighted by fields of these two kinds alone, and neither may exceed the sentences that the platform holds.
+- `loss`: the mean loss of training. `count`: a whole number from 0. `number`: any.
 - `f32 n`: a tensor's type and sizes. A letter is any size, the same all over the reply; a word is a size that both
   sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities, from -28 to 28. `logprob`: logarithms of
   probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `places`: whole numbers from 0 to below
@@ -27,7 +29,8 @@ from torch import Tensor
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named
 from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Form, tasks
+from fedrel.protocol.records import number_in
+from fedrel.protocol.tasks import Form, tasks
 
 # How far a tensor may move, in multiples of (its norm + the root of its size). In trials of every method it was about 1
 # at most, and 12 with a learning rate five times too large. A difference is of gradients, whose size the weights do not
@@ -35,10 +38,14 @@ from fedrel.protocol.round import Form, tasks
 FAR, FAR_FROM_ZERO = 100.0, 100.0
 
 _NUMBERS = {  # from, to; what does not fit is no number of sentences, and no loss, that anybody saw
+    "sentences": (0.0, 1e9, "a whole number from 0 to 1e9"),
     "count": (0.0, 1e9, "a whole number from 0 to 1e9"),
     "weight": (0.0, 1e9, "a number from 0 to 1e9"),
+    "loss": (-1e12, 1e12, "a number from -1e12 to 1e12"),
     "number": (-1e12, 1e12, "a number from -1e12 to 1e12"),
 }
+_WHOLE = ("sentences", "count")
+WEIGHTS = ("sentences", "weight")  # kinds that a mean may be weighted by
 _MODELS = ("model", "whole model", "difference")
 _DTYPES = {"i64": torch.int64, "i32": torch.int32, "f64": torch.float64, "f32": torch.float32, "f16": torch.float16}
 _VALUES = ("prob", "logodds", "logprob", "counts", "places")
@@ -62,12 +69,28 @@ def claims(form: Form | None, reply: Mapping[str, Named | float]) -> dict[str, f
     """What a reply says its platform trained on, by field: numbers that a mean may weigh it by, and that cannot be more
     than the sentences it holds.
     """
-    declared = form.fields if form else {}
-    return {
-        field: value
-        for field, value in reply.items()
-        if declared.get(field) in ("count", "weight") and not isinstance(value, Named)
-    }
+    fields = form.of_kind(*WEIGHTS) if form else []
+    return {field: value for field in fields if not isinstance(value := reply.get(field, 0.0), Named)}
+
+
+def weighable(algorithm: object) -> frozenset[str] | None:
+    """The fields that means of this algorithm may be weighted by: those that every task which replies them declares
+    as `sentences` or `weight`. None, which is any, where a task declares nothing: it works within one process only.
+    """
+    declared = [getattr(method, "form", None) for method in tasks(algorithm).values()]
+    if None in declared:
+        return None
+    kinds = [(field, kind) for form in declared if form for field, kind in form.fields.items()]
+    good = {field for field, kind in kinds if isinstance(kind, str) and kind in WEIGHTS}
+    return frozenset(good - {field for field, kind in kinds if kind not in WEIGHTS})
+
+
+def trained(form: Form | None, reply: Mapping[str, Named | float]) -> tuple[float, float] | None:
+    """Mean loss and number of sentences of a training that a reply reports; None: it reports none."""
+    losses, counts = (form.of_kind("loss"), form.of_kind(*WEIGHTS)) if form else ([], [])
+    if not losses or not counts or losses[0] not in reply or counts[0] not in reply:
+        return None
+    return number_in(reply, losses[0]), number_in(reply, counts[0])
 
 
 def most_bytes(form: Form, *, weights: Named, sizes: Mapping[str, int]) -> int:
@@ -152,7 +175,7 @@ def _check_number(field: str, value: Named | float, kind: str) -> None:
     if isinstance(value, Named):
         raise BadReplyError(f"{field} holds tensors where a number was expected")
     low, high, meaning = _NUMBERS[kind]
-    if not low <= value <= high or (kind == "count" and value != int(value)):
+    if not low <= value <= high or (kind in _WHOLE and value != int(value)):
         raise BadReplyError(f"{field} is {value:g} where {meaning} was expected")
 
 

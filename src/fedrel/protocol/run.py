@@ -4,13 +4,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Algorithm, Exchange, Site, drive
+from fedrel.protocol.round import Exchange, drive
 from fedrel.protocol.sampling import Sampler
+from fedrel.protocol.site import Site
 
 
 @dataclass(frozen=True)
-class Round:
+class Completed:
+    """A round that is over."""
+
     number: int  # from 0
     cohort: list[str]
     state: Record  # the server's, after the round
@@ -19,11 +23,11 @@ class Round:
 
 def run(
     algorithm: Algorithm, exchange: Exchange, sampler: Sampler, hub: Site, state: Record, rounds: range
-) -> Iterator[Round]:
+) -> Iterator[Completed]:
     """Goes on from `state`; starting later in `rounds` than 0 resumes, bit for bit."""
     for number in rounds:
         begin = time.perf_counter()
         cohort = sampler.cohort(number)
         flow = algorithm.round(replace(hub, round=number), state, cohort)
-        state = drive(flow, exchange, number)
-        yield Round(number, cohort, state, time.perf_counter() - begin)
+        state = drive(flow, exchange, number, algorithm.model(state))
+        yield Completed(number, cohort, state, time.perf_counter() - begin)

@@ -36,9 +36,7 @@ _WITHOUT_NA = {"micro_f1": "all labels", "accuracy": "right of all"}
 _PHASES = {
     "train": "platforms train on their sentences",
     "score": "platforms score their sentences for the election",
-    "train_elected": "platforms train on the elected sentences",
     "show": "platforms score their sentences and show their best evidence",
-    "train_kept": "platforms train on the sentences that hold their own",
     "dev": "scoring the dev split after every round",
     "test": "scoring the test split, once",
     "showcase": "scoring the training sentences once more, for the examples below",

@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedrel.federation.nvflare.guard import Log, install
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.registry import Callback, Registry
 from nvflare.fuel.f3.endpoint import Endpoint
 from nvflare.fuel.f3.message import Message
+
+from fedrel.federation.nvflare.guard import Log, install
 
 
 class Everything(Registry):  # type: ignore[misc]  # nvflare has no types

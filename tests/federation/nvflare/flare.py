@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fedrel.federation.nvflare import job, site
 from nvflare.lighter.constants import PropKey, ProvisionMode
 from nvflare.lighter.ctx import ProvisionContext
 from nvflare.lighter.entity import Participant, Project
 from nvflare.lighter.impl.cert import CertBuilder
 from nvflare.lighter.impl.static_file import StaticFileBuilder
 from nvflare.lighter.impl.workspace import WorkspaceBuilder
+
+from fedrel.federation.nvflare import job, site
 from tests.deployment import free_port
 from tests.processes import descendants
 

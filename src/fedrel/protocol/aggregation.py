@@ -1,0 +1,39 @@
+"""The mean of the models in platforms' replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fedrel.config import Robust
+from fedrel.learning.named import Named, weighted_mean
+from fedrel.learning.robust import clipped_mean, coordinate_median, krum, trimmed_mean
+from fedrel.protocol.records import named_in, number_in
+from fedrel.protocol.round import Replies
+
+
+def mean(base: Named, replies: Replies, field: str, *, by: str | None, how: Robust | None = None) -> Named:
+    """Mean of a reply's models, weighted by another of its fields (None: all alike); a platform with nothing to say is
+    left out. `how`: a mean that a few wrong models cannot ruin, where those that count heads do not look at `by`.
+    """
+    how = how or Robust()
+    spoken = [reply for reply in replies.values() if field in reply]
+    models, weights = _Field(spoken, field), [number_in(reply, by) if by else 1.0 for reply in spoken]
+    if not spoken or how.aggregation == "mean":
+        return weighted_mean(base, models, weights)
+    if how.aggregation == "clipped":
+        return clipped_mean(base, models, weights, how.clip)
+    if how.aggregation == "median":
+        return coordinate_median(base, models)
+    return (trimmed_mean if how.aggregation == "trimmed" else krum)(base, models, how.liars)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One field of every reply, read when its turn comes."""
+
+    replies: list[Mapping[str, Named | float]]
+    name: str
+
+    def __iter__(self) -> Iterator[Named]:
+        return (named_in(reply, self.name) for reply in self.replies)

@@ -1,0 +1,130 @@
+"""What a task may touch: a platform's sentences, model and memory, or the server's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from fedrel.config import Robust, Training
+from fedrel.encoding.shard import Shard
+from fedrel.learning.model import Model
+from fedrel.learning.named import Named
+from fedrel.protocol.aggregation import mean
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Replies
+from fedrel.util.seeds import derive
+
+
+def _no_keys() -> Tensor:
+    raise RuntimeError("this site has no key to blind facts with")
+
+
+class Judge(Protocol):
+    """People who say whether predictions are right."""
+
+    def __call__(self, shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
+        """For every sentence of the shard (S,): the label that was shown, which is the prediction unless they saw an
+        earlier one; and what they said of it, 1 right, 0 wrong, -1 nothing.
+        """
+
+
+def nobody_judges(shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
+    raise RuntimeError("nobody judges predictions on this site")
+
+
+class HeldOut(Protocol):
+    """Sentences that a platform holds out to evaluate models with. Nothing but counts leaves the platform."""
+
+    def ranking(self, model: Model, weights: Named) -> Named:
+        """How many right and wrong facts got which score."""
+
+    def confusion(self, model: Model, weights: Named) -> Named:
+        """How many sentences of each label got each prediction."""
+
+    def confidence(self, model: Model, weights: Named) -> Named:
+        """How many of the most likely labels got which score, and were right."""
+
+
+@dataclass
+class Notes:
+    """What a platform keeps: `memory` survives rounds, the rest ends with its round; none of it ever leaves."""
+
+    memory: Record = field(default_factory=dict)
+    scratch: Record = field(default_factory=dict)
+    round: int = 0  # of the scratch
+    selected: Tensor | None = None  # places of the sentences that a method says it selected in this round
+
+
+@dataclass
+class Site:
+    """A platform, or the server's own data: what a task may touch. Its notes outlive it: a platform's text may be
+    packed anew whenever the platform is asked.
+    """
+
+    name: str
+    shard: Shard
+    model: Model
+    training: Training
+    seed: int
+    round: int = 0
+    everyone: tuple[str, ...] = ()  # of the hub: all platforms, those that do not take part included
+    first_relation: int = 1  # label 0 is NA, which states nothing; 0 where there is no NA
+    fact_keys: Callable[[], Tensor] = _no_keys  # (bags,) the blinded key of every bag's fact, another in every round
+    lasting_keys: Callable[[], Tensor] = _no_keys  # the same throughout a run: who remembers can follow a fact
+    common: Shard | None = None  # the server's own sentences, where the method lets every platform read them
+    validation: Shard | None = None  # of the hub: gold sentences that nobody trains on
+    judge: Judge = nobody_judges
+    held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # dev and test, where the platforms hold them out
+    notes: Notes = field(default_factory=Notes)
+    robust: Robust = field(default_factory=Robust)  # of the hub: how it takes means
+    weighable: frozenset[str] | None = None  # of the hub: fields that means may be weighted by; None: any
+
+    @property
+    def memory(self) -> Record:
+        return self.notes.memory
+
+    @memory.setter
+    def memory(self, memory: Record) -> None:
+        self.notes.memory = memory
+
+    @property
+    def scratch(self) -> Record:
+        return self.notes.scratch
+
+    @scratch.setter
+    def scratch(self, scratch: Record) -> None:
+        self.notes.scratch = scratch
+
+    @property
+    def platforms(self) -> int:
+        return len(self.everyone)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of this round."""
+        return self.training.lr_at(self.round)
+
+    def label_counts(self) -> Tensor:
+        """(R,) how many of its sentences have each label, where the model is."""
+        return self.shard.label_counts(self.model.classifier.out_features).to(self.model.device)
+
+    def mean(self, base: Named, replies: Replies, field: str, *, by: str | None) -> Named:
+        """The mean of the models in a field of the replies, as the experiment's [robust] section wants it taken.
+
+        `by` names the field that holds a reply's weight (None: all count alike). A task must declare that field as
+        `sentences` or `weight`, because engines refuse inflated values of these kinds alone; TypeError otherwise.
+        """
+        if by is not None and self.weighable is not None and by not in self.weighable:
+            raise TypeError(f'mean(by="{by}"): declare the field as "sentences" or "weight" in @task')
+        return mean(base, replies, field, by=by, how=self.robust)
+
+    def select(self, sentences: Tensor) -> None:
+        """Notes which sentences, by their places in the shard, the method selected; only a simulation ever reads it."""
+        self.notes.selected = sentences
+
+    def draw(self, purpose: str) -> int:
+        """A seed that depends on (seed, round, platform, purpose) alone, so a resumed run repeats exactly."""
+        return derive(self.seed, self.round, self.name, purpose)

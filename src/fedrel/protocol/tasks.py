@@ -1,0 +1,90 @@
+"""Tasks: the methods of an algorithm that platforms run, and what they declare about their replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from fedrel.learning.model import Model
+from fedrel.protocol.codec import Record
+from fedrel.protocol.round import Ask
+from fedrel.protocol.site import Notes, Site
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a task's reply holds, by field; `protocol/replies.py` says how it is written, and holds replies to it."""
+
+    fields: Mapping[str, str | Mapping[str, str]]
+    or_nothing: bool = False
+
+    def of_kind(self, *kinds: str) -> list[str]:
+        """The fields that are declared as one of these kinds, in the order of the kinds."""
+        return [field for kind in kinds for field, declared in self.fields.items() if declared == kind]
+
+
+Task = TypeVar("Task", bound=Callable[..., Record])
+
+
+@overload
+def task(method: Task, /) -> Task: ...
+
+
+@overload
+def task(
+    *, or_nothing: bool = False, trains: bool = False, **reply: str | dict[str, str]
+) -> Callable[[Task], Task]: ...
+
+
+def task(
+    method: Callable[..., Record] | None = None,
+    /,
+    *,
+    or_nothing: bool = False,
+    trains: bool = False,
+    **reply: str | dict[str, str],
+) -> Callable[..., Any]:
+    """Marks a method that a platform runs when asked; nothing else can be asked for.
+
+    `reply` declares its reply, field by field (`protocol/replies.py` has the kinds); with `or_nothing` the reply may
+    also be empty. `trains`: local training happens in it, so its time counts as training time. A task that declares
+    no reply works within one process only: a server could not tell a valid reply from rubbish.
+    """
+
+    def mark(method: Task, form: Form | None) -> Task:
+        method.is_task, method.form, method.trains = True, form, trains  # type: ignore[attr-defined]
+        return method
+
+    return partial(mark, form=Form(reply, or_nothing)) if method is None else mark(method, None)
+
+
+def tasks(algorithm: object) -> dict[str, Callable[[Site, Record], Record]]:
+    """The tasks of an algorithm by name."""
+    found = ((name, getattr(algorithm, name)) for name in dir(type(algorithm)))
+    return {name: method for name, method in found if getattr(method, "is_task", False)}
+
+
+def form_of(algorithm: object, task: str) -> Form | None:
+    """What a task declares that it replies; None where it declares nothing, or where there is no such task."""
+    return getattr(getattr(type(algorithm), task, None), "form", None)
+
+
+def training_tasks(algorithm: object) -> set[str]:
+    """The tasks in which platforms train."""
+    return {name for name, method in tasks(algorithm).items() if getattr(method, "trains", False)}
+
+
+def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Model | None = None) -> Record:
+    """Runs one task on one platform, with this model instead of its own where several share one.
+    Its memory changes only if the task succeeds.
+    """
+    notes = site.notes
+    if notes.round != ask.round:
+        notes.round, notes.scratch, notes.selected = ask.round, {}, None
+    draft = Notes(dict(notes.memory), dict(notes.scratch), ask.round, notes.selected)
+    trial = replace(site, round=ask.round, model=model or site.model, notes=draft)
+    reply = tasks(algorithm)[ask.task](trial, message)
+    notes.memory, notes.scratch, notes.selected = draft.memory, draft.scratch, draft.selected
+    return reply
