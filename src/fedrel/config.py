@@ -55,7 +55,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Extractor:
-    kind: Literal["pcnn", "cnn", "bert", "text", "bag"] = "pcnn"
+    kind: str = "pcnn"  # or cnn, text, bag, bert, or the name of a plug-in
     bias: bool = True  # of the classifier
     # of bert
     weights: str = "minilm"  # the package's; or a folder, or a name on a model hub

@@ -388,14 +388,14 @@ def test_every_method_is_listed_with_paper_and_settings(fedrel):
     listed = strict(fedrel("methods", "--json").out)
     assert set(listed) == set(METHODS)
     assert all(
-        set(it) == {"paper", "summary", "settings", "cohort"} and it["paper"] and it["summary"]
+        set(it) == {"paper", "summary", "settings", "stacked", "package"} and it["paper"] and it["summary"]
         for it in listed.values()
     )
     assert listed["lazy-mil"]["settings"].keys() >= {"warmup", "na"}
     assert "Use one with: fedrel run --set method.name=one" in fedrel("methods").out
-    whole = {name for name, method in listed.items() if method["cohort"] == "all of it"}
+    whole = {name for name, method in listed.items() if method["stacked"] == "all of it"}
     assert {"evidence", "lazy-mil", "none", "one", "att", "fedprox", "scaffold"} <= whole
-    assert {listed[name]["cohort"] for name in ("moon", "fedcmc", "feedback")} == {"the encoder"}
+    assert {listed[name]["stacked"] for name in ("moon", "fedcmc", "feedback")} == {"the encoder"}
 
 
 def test_the_version_is_printed(fedrel):

@@ -12,7 +12,7 @@ from fedrel import config
 from fedrel.data.store import pair_bags
 from fedrel.errors import DivergedError, UserError
 from fedrel.evaluation.heldout import rank
-from fedrel.experiment.assembly import prepare
+from fedrel.experiment.assembly import prepare, read_experiment
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.saved import load_model
 from tests.helpers import vocabulary_of
@@ -277,3 +277,12 @@ def test_platforms_may_hold_one_fact_or_sentence(tmp_path):
     """numpy takes a tensor of one element, as an index, for a number."""
     result = finish(tiny("partition.platforms=300", "training.rounds=1", "method.warmup=0"), tmp_path / "run")
     assert 0 < result["selection"]["precision"] <= 1
+
+
+def test_an_extractor_that_nobody_provides_is_refused(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text('seed = 1\n[extractor]\nkind = "pcn"\n')
+    with pytest.raises(UserError, match=r'e.toml:3: extractor.kind = "pcn" is no extractor; did you mean "pcnn"'):
+        read_experiment(path)
+    with pytest.raises(UserError, match=r'extractor.kind = "nonsense" is no extractor; there is bag, bert'):
+        prepare(tiny("extractor.kind=nonsense"))

@@ -1,5 +1,6 @@
-"""Methods, one paper per file. A plain dictionary says what there is."""
+"""Methods, one paper per file. METHODS says what there is: fedrel's own, and those of installed plug-ins."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fedrel.algorithms.centralised import Centralised
@@ -18,19 +19,22 @@ from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
 from fedrel.algorithms.server_only import ServerOnly
 from fedrel.algorithms.server_optimizers import FedAdam, FedAvgM
+from fedrel.denoisers import DENOISERS
+from fedrel.protocol import Algorithm
+from fedrel.util.plugins import Origin, Registry
 
 
 @dataclass(frozen=True)
 class Method:
     """A name a user types: an algorithm with its fixed parts, and the paper it comes from."""
 
-    algorithm: type[FedAvg]
-    denoiser: str | None  # none: the algorithm's own setting says
+    algorithm: type[Algorithm]
+    denoiser: str | None  # None: the algorithm's own setting `denoiser` says
     paper: str
     summary: str
 
 
-METHODS: dict[str, Method] = {
+_OWN: dict[str, Method] = {
     "lazy-mil": Method(
         LazyMIL,
         "none",
@@ -71,4 +75,57 @@ METHODS: dict[str, Method] = {
     "centralised": Method(Centralised, None, "reference", "all text in one place, which the platforms must not do"),
 }
 
-__all__ = ["METHODS", "Centralised", "Evidence", "FedAvg", "Feedback", "LazyMIL", "Method"]
+
+class Methods(Registry[Method]):
+    """Methods by name. Every denoiser is a method too, under its own name: FedAvg whose models use it."""
+
+    def __getitem__(self, name: str) -> Method:
+        if not super().__contains__(name) and name in DENOISERS:
+            denoiser = DENOISERS[name]
+            return Method(FedAvg, name, "", (denoiser.__doc__ or "FedAvg with this denoiser").strip().split("\n")[0])
+        return super().__getitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from super().__iter__()
+        yield from (name for name in DENOISERS if not super(Methods, self).__contains__(name))
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in DENOISERS
+
+    def origin(self, name: str) -> Origin | None:
+        """The package that provides a method, or the denoiser that a method is named after."""
+        return super().origin(name) if super().__contains__(name) else DENOISERS.origin(name)
+
+
+def _wrong(part: object) -> str | None:
+    if not isinstance(part, Method):
+        return f"is {type(part).__name__} where fedrel.algorithms.Method was expected"
+    if not (isinstance(part.algorithm, type) and issubclass(part.algorithm, Algorithm)):
+        return "names an algorithm that is no subclass of fedrel.algorithms.Algorithm"
+    return None
+
+
+METHODS = Methods("fedrel.algorithms", _OWN, _wrong)
+
+__all__ = [
+    "METHODS",
+    "Algorithm",
+    "Centralised",
+    "Evidence",
+    "FedAdam",
+    "FedAtt",
+    "FedAvg",
+    "FedAvgM",
+    "FedCMC",
+    "FedDyn",
+    "FedED",
+    "FedLC",
+    "FedProx",
+    "FedRS",
+    "Feedback",
+    "LazyMIL",
+    "Method",
+    "Moon",
+    "Scaffold",
+    "ServerOnly",
+]

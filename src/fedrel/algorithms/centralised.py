@@ -1,9 +1,11 @@
 """The reference: all text in one place, which is what the platforms must not do."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from fedrel.algorithms.fedavg import FedAvg
+from fedrel.config import Experiment
+from fedrel.denoisers import DENOISERS
+from fedrel.errors import suggest
 
 
 @dataclass(frozen=True)
@@ -12,4 +14,9 @@ class Centralised(FedAvg):
 
     pools_text = True
 
-    denoiser: Literal["none", "one", "ave", "att", "att-ra"] = "none"
+    denoiser: str = "none"
+
+    def objection(self, experiment: Experiment) -> str | None:
+        if self.denoiser not in DENOISERS:
+            return f'method.denoiser = "{self.denoiser}" is no denoiser{suggest(self.denoiser, DENOISERS)}'
+        return None

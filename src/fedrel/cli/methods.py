@@ -1,7 +1,7 @@
 """`fedrel methods`: what there is, each with its paper."""
 
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated
 
 import typer
@@ -16,29 +16,39 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")
     """List the methods, their papers and their own settings."""
     if json_:
         described = {
-            name: {"paper": m.paper, "summary": m.summary, "settings": _settings(m), "cohort": _cohort(m)}
+            name: {
+                "paper": m.paper,
+                "summary": m.summary,
+                "settings": _settings(m),
+                "stacked": _stacked(m),
+                "package": str(METHODS.origin(name) or "fedrel"),
+            }
             for name, m in METHODS.items()
         }
         print_json(json.dumps(described, indent=1))
         return
     table = Table(show_lines=False)
-    for column in ("method.name", "what it does", "paper", "its settings", "as one"):
+    for column in ("method.name", "what it does", "paper", "its settings", "stacked"):
         table.add_column(column)
     for name, method in METHODS.items():
+        origin = METHODS.origin(name)
+        paper = method.paper if origin is None else f"{method.paper} (plug-in: {origin})".strip()
         settings = ", ".join(f"{key} = {value!r}" for key, value in _settings(method).items())
-        table.add_row(Text(name, "bold"), method.summary, method.paper, settings or "–", _cohort(method))
+        table.add_row(Text(name, "bold"), method.summary, paper, settings or "–", _stacked(method))
     out.print(table)
     out.print(
-        "As one: with engine.cohort, as on a GPU, all platforms of a round train as one program; of some methods only "
-        "the encoder does, and their loss is found platform after platform, which is slower.",
+        "Stacked: on a GPU, or with engine.stacked = \"on\", all platforms of a round train as one program. For methods "
+        "with a loss of their own only the encoder does; the loss is computed platform by platform, which is slower.",
         soft_wrap=True,
     )
     out.print("Use one with: fedrel run --set method.name=one", soft_wrap=True)
 
 
-def _cohort(method: Method) -> str:
-    return "all of it" if method.algorithm.loss is FedAvg.loss else "the encoder"
+def _stacked(method: Method) -> str:
+    return "all of it" if getattr(method.algorithm, "loss", None) is FedAvg.loss else "the encoder"
 
 
 def _settings(method: Method) -> dict[str, object]:
-    return {f.name: f.default for f in fields(method.algorithm) if f.default is not MISSING}
+    if not is_dataclass(method.algorithm):
+        return {}
+    return {it.name: it.default for it in fields(method.algorithm) if it.default is not MISSING}

@@ -6,13 +6,22 @@ from fedrel.denoisers.base import Denoiser, best_of_group, best_of_runs, first_b
 from fedrel.denoisers.none import Nothing
 from fedrel.denoisers.one import One
 from fedrel.denoisers.relation_aware import RelationAware
+from fedrel.util.plugins import Registry
 
-DENOISERS: dict[str, type[Denoiser]] = {
+_OWN: dict[str, type[Denoiser]] = {
     "none": Nothing,
     "one": One,
     "ave": Average,
     "att": Attention,
     "att-ra": RelationAware,
 }
+
+
+def _wrong(part: object) -> str | None:
+    ok = isinstance(part, type) and issubclass(part, Denoiser)
+    return None if ok else "is no subclass of fedrel.denoisers.Denoiser"
+
+
+DENOISERS: Registry[type[Denoiser]] = Registry("fedrel.denoisers", _OWN, _wrong)
 
 __all__ = ["DENOISERS", "Denoiser", "best_of_group", "best_of_runs", "first_best"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from fedrel.config import Experiment
 from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
 from fedrel.data.store import Dataset, Ints, Split, sentence_bags
+from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, from_training, unknown_share
@@ -25,6 +27,7 @@ from fedrel.evaluation.at_home import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
+from fedrel.extractors import EXTRACTORS
 from fedrel.extractors.convolution import Convolution
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
@@ -32,6 +35,7 @@ from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.sampling import Sampler
 from fedrel.protocol.site import Site
 from fedrel.util.parallel import cores
+from fedrel.util.plugins import Origin, Registry
 from fedrel.util.profiling import timed
 
 _AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
@@ -94,7 +98,9 @@ class Setup:
 def read_experiment(path: Path | None, settings: Iterable[str] = ()) -> Experiment:
     """The experiment in a file with settings on top; a mistake in the file is told with its line."""
     table, text = config.read_table(path)
-    choose_method(config.parse(table, str(path), text).method, str(path), text)
+    written = config.parse(table, str(path), text)
+    choose_method(written.method, str(path), text)
+    require_extractor(written, str(path), text)
     return config.read(path, settings)
 
 
@@ -110,10 +116,31 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
     return algorithm, method.denoiser or vars(algorithm)["denoiser"]
 
 
+def require_extractor(experiment: Experiment, where: str = "", text: str = "") -> None:
+    """Raises UserError if there is no extractor of this kind."""
+    kind, kinds = experiment.extractor.kind, ["bert", *EXTRACTORS]
+    if kind not in kinds:
+        place = f"{where}{config.line_of(text, 'extractor.', 'kind')}: " if where else ""
+        raise UserError(f'{place}extractor.kind = "{kind}" is no extractor{suggest(kind, kinds)}')
+
+
+def plugins_of(experiment: Experiment) -> dict[str, Origin]:
+    """The plug-ins that an experiment uses, by the name under which it does. Loads none of them."""
+    method = str(experiment.method["name"])
+    names: list[tuple[Registry[Any], str]] = [
+        (METHODS, method),
+        (DENOISERS, str(experiment.method.get("denoiser", "none"))),
+        (EXTRACTORS, experiment.extractor.kind),
+    ]
+    found = {name: registry.origin(name) for registry, name in names if name in registry}
+    return {name: origin for name, origin in found.items() if origin is not None}
+
+
 def complete(experiment: Experiment) -> Experiment:
     """With the method's own settings filled in, so that a run's folder says all about it; refused, with what to change,
     if the settings do not go together.
     """
+    require_extractor(experiment)
     algorithm, _ = choose_method(experiment.method)
     if objection := algorithm.objection(experiment) or _objection(experiment):
         raise UserError(objection)
@@ -191,9 +218,10 @@ def require_pairs(experiment: Experiment, dataset: Dataset) -> None:
     """Refuses plain texts where the settings are of sentences with a pair of entities."""
     if dataset.has_pairs:
         return
-    if experiment.extractor.kind in ("pcnn", "cnn"):
+    kind = experiment.extractor.kind
+    if kind != "bert" and EXTRACTORS[kind].needs_pairs:
         raise UserError(
-            f'extractor.kind = "{experiment.extractor.kind}" looks for a pair of entities, and these are plain texts; '
+            f'extractor.kind = "{kind}" looks for a pair of entities, and these are plain texts; '
             'set extractor.kind = "text", "bag" or "bert"'
         )
     if experiment.extractor.blind:

@@ -200,13 +200,17 @@ class Participant:
     summary: Record  # what it says of itself: counts
 
 
-def read_agreed(agreement: Record) -> Experiment:
-    """The coordinator's experiment. What is wrong with it can be told to everybody: it quotes nothing else."""
+def read_agreed(agreement: Record, allow: Callable[[Experiment], None] = lambda experiment: None) -> Experiment:
+    """The coordinator's experiment. What is wrong with it can be told to everybody: it quotes nothing else. `allow` is
+    called before code of any plug-in is loaded, and raises if the experiment is refused.
+    """
     try:
         table = tomllib.loads(_read(agreement, "experiment"))
     except (KeyError, ValueError, TypeError) as error:
         raise UserError(f"the coordinator sent no experiment: {error}") from None
-    return complete(config.parse(table, "the coordinator's experiment"))
+    experiment = config.parse(table, "the coordinator's experiment")
+    allow(experiment)
+    return complete(experiment)
 
 
 def participate(agreement: Record, *, name: str, data: Path, store: str = "", secret: bytes) -> Participant:

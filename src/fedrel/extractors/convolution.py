@@ -20,6 +20,7 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 class Convolution(Encoder):
     """Words ⊕ distance to head ⊕ distance to tail → convolution → maximum of each piece → activation."""
 
+    needs_pairs = True
     pieces: int
     words: WordTable
 

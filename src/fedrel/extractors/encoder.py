@@ -13,6 +13,7 @@ class Encoder(nn.Module):
     hidden: int
     words: WordTable
 
+    needs_pairs = False  # it looks for two entities in every sentence
     frozen = False  # it never changes: a sentence need be read only once
 
     # Set by the training loop: the share of numbers dropped, and where the draws come from

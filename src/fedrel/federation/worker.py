@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedrel.algorithms import METHODS
+from fedrel.config import Experiment
 from fedrel.errors import DivergedError, UserError
+from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, POLICY, open_kit
@@ -158,7 +160,7 @@ class Worker:
         self.sent = Counter(self.ledger.sent(request.run))
         agreement = decode(payload)
         try:
-            asked = read_agreed(agreement)
+            asked = read_agreed(agreement, allow=self._require_known_code)
         except UserError as error:
             raise RefusedError(str(error)) from None
         if asked.feedback.users == "table":
@@ -178,6 +180,12 @@ class Worker:
         outcome = self._leave(request, participant.summary, half=False)
         self.participant, self.run, self.run_id = participant, request.run, request.run_id
         return outcome
+
+    def _require_known_code(self, experiment: Experiment) -> None:
+        """Raises RefusedError for a plug-in that the policy does not allow by name and digest."""
+        for name, origin in plugins_of(experiment).items():
+            if objection := self.policy.objection_to_plugin(name, origin):
+                raise RefusedError(objection)
 
     def _task(self, request: Request, payload: Payload) -> Outcome:
         if self.participant is None or (self.run, self.run_id) != (request.run, request.run_id):

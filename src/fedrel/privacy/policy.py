@@ -18,6 +18,7 @@ from fedrel.config import Experiment, Extractor, number
 from fedrel.errors import UserError, suggest
 from fedrel.privacy.ledger import HEADER
 from fedrel.util.files import write_whole
+from fedrel.util.plugins import Origin
 
 FILE = "policy.toml"
 TEMPLATE = """\
@@ -27,6 +28,9 @@ TEMPLATE = """\
 # [methods]
 # allow = ["feded"]              # these alone
 # forbid = ["scaffold"]          # all but these
+
+# [plugins]
+# allow = ["fednova sha256:…"]   # code of other packages that runs may use; `fedrel check-plugin NAME` prints the line
 
 # [fields]
 # allow = ["log/p", "sentences", "words", "unknown_words"]  # these alone; the last three are told when a run begins
@@ -43,6 +47,7 @@ TEMPLATE = """\
 """
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_PLUGIN = re.compile(r"\S+ sha256:[0-9a-f]{64}")
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?) ?([KMGT]?B)", re.ASCII | re.IGNORECASE)
 
 
@@ -50,6 +55,13 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?) ?([KMGT]?B)", re.ASCII | re.IGNOR
 class Methods:
     allow: tuple[str, ...] = ()  # none: all
     forbid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """Parts from other packages that a run may use, each as `NAME sha256:DIGEST`."""
+
+    allow: tuple[str, ...] = ()  # none: no plug-in at all
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,7 @@ class Settings:
 @dataclass(frozen=True)
 class _Rules:
     methods: Methods = field(default_factory=Methods)
+    plugins: Plugins = field(default_factory=Plugins)
     fields: Fields = field(default_factory=Fields)
     size: Size = field(default_factory=Size)
     settings: Settings = field(default_factory=Settings)
@@ -112,6 +125,14 @@ class Policy(_Rules):
         if self.settings.blinded and not blinded:
             return self._says("wants the keys of facts to be blinded", "settings.blinded")
         return None
+
+    def objection_to_plugin(self, name: str, origin: Origin) -> str | None:
+        """Why code from another package does not run here; None: the policy allows this very version of it."""
+        if f"{name} sha256:{origin.digest}" in self.plugins.allow:
+            return None
+        named = any(line.split(" ")[0] == name for line in self.plugins.allow)
+        what = "allows another version of the plug-in" if named else "does not allow the plug-in"
+        return self._says(f'{what} "{name}"', "plugins.allow")
 
     def objection_to_size(self, sentences: int) -> str | None:
         """Why the platform does not answer for so few sentences."""
@@ -201,6 +222,9 @@ def _problem(part: str, value: Any, methods: list[str]) -> str:
         return "" if _SIZE.fullmatch(value) else f'= "{value}" is no size such as "5 MB" (B, KB, MB, GB or TB)'
     if part == "settings":
         return ""
+    if part == "plugins":
+        wrong = [line for line in value if not _PLUGIN.fullmatch(line)]
+        return f'has "{wrong[0]}" in it, which is no name and digest such as "fednova sha256:…"' if wrong else ""
     if not value or not all(name and name == name.strip() for name in value):
         return "is empty, or has a name in it that is empty or has spaces around it; mend it or leave it out"
     unknown = [name for name in value if part == "methods" and methods and name not in methods]
