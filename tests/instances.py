@@ -1,12 +1,16 @@
 """Labelled sentences for tests: some by hand, some by Hypothesis with everything that text may hold."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from fedrel.corpus import NA, Instance, Mention, opennre
+from fedrel.corpus import NA, Instance, Mention, Skipped, opennre
+from fedrel.corpus.format import Placed, Reader
+
+Item = TypeVar("Item")
 
 ODD = [
     "",
@@ -46,6 +50,11 @@ def write(path: Path, instances: Iterable[Instance]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(opennre.lines(instances)), encoding="utf-8", newline="")
     return path
+
+
+def items(read: Reader[Placed[Item]], path: Path, skip: Skipped | None = None) -> Iterator[Item]:
+    """What a reader of rows yields, without the places."""
+    return (item for _, item in read(path, Skipped() if skip is None else skip))
 
 
 def row(**changes: object) -> str:

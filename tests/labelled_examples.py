@@ -142,7 +142,7 @@ def _write_each(name: str, make: Callable[[str, int], str]) -> Callable[[Path, i
 
 
 def write_biobert(folder: Path, count: int) -> None:
-    """As published: an empty dev file, and a headline in test."""
+    """As published: an empty dev file, and a header row in test."""
     (folder / "train.tsv").write_text(biobert("train", count * 10), encoding="utf-8")
     (folder / "dev.tsv").write_text("")
     (folder / "test.tsv").write_text(biobert("test", count, header=True), encoding="utf-8")

@@ -19,6 +19,7 @@ from fedrel.errors import UserError, suggest
 Table = Mapping[str, object]
 Section = TypeVar("Section")
 DEFAULT_METHOD = "evidence"
+AUTO = "auto"  # of training.metric: what the labels of the data call for; filled in where formats are known
 
 
 def number(default: float, *, low: float | None = None, above: float | None = None, high: float | None = None) -> Any:
@@ -83,7 +84,8 @@ class Extractor:
 class Training:
     rounds: int = number(100, low=1, high=1_000_000)
     patience: int = number(12, low=1)  # rounds without a better dev score before stopping, once a method has settled
-    metric: str = "ap"  # the dev score that chooses the best round; where labels are gold, micro_f1 or accuracy
+    # the dev score that chooses the best round; auto: ap, where labels are gold micro_f1, of labelled texts accuracy
+    metric: str = AUTO
     fraction: float = number(1.0, above=0, high=1)  # C
     epochs: int = number(3, low=1)  # E
     batch: int = number(32, low=1, high=1_000_000)  # B
@@ -118,7 +120,7 @@ class Engine:
     min_platforms: int = number(2, low=1)  # that must answer, or the round is repeated
 
 
-# What fits some kinds of data and extractors better than the defaults above; a key that is given stands.
+# What fits some extractors better than the defaults above; a key that is given stands.
 _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
     ("extractor", "kind", "bert"): {
         "training": {"optimizer": "adamw", "lr": 5e-5, "lr_decay": 0.0, "weight_decay": 0.01, "dropout": 0.1},
@@ -129,11 +131,6 @@ _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
             "training": {"optimizer": "adamw", "lr": 3e-3, "lr_decay": 0.0},
         }
         for kind in ("text", "bag")
-    },
-    ("data", "source", "classification"): {"training": {"metric": "accuracy"}},
-    **{
-        ("data", "source", gold): {"training": {"metric": "micro_f1"}}
-        for gold in ("biobert", "pgr", "chemprot", "brat", "bioc", "pubtator", "i2b2", "jsonl")
     },
 }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedrel.alignment.label import CAP, RATE, TURNED, TYPES, UNLINKED, Batch, Labeller, Rules, split_of
 from fedrel.alignment.mentions import MOST_SPOTS, NOT_IN_KB, TOO_MANY
-from fedrel.corpus import NA, SHOWN, Annotation, Document, opennre
+from fedrel.corpus import NA, SHOWN, Annotation, Document, Skipped, opennre
 from fedrel.errors import UserError
 from tests.knowledge import knowledge
 
@@ -322,4 +322,4 @@ def test_what_holds_for_every_text_and_knowledge_base(tmp_path_factory, world, c
     assert apart.counts == +batch.counts
     folder = tmp_path_factory.getbasetemp() / "labelled.jsonl"
     folder.write_text("".join(line for lines in batch.lines.values() for line in lines), encoding="utf-8", newline="")
-    assert len(list(opennre.read(folder))) == sum(map(len, batch.lines.values()))
+    assert len(list(opennre.read(folder, Skipped()))) == sum(map(len, batch.lines.values()))

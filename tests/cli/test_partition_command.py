@@ -14,6 +14,7 @@ from rich.cells import cell_len
 
 from fedrel import config
 from fedrel.data.loading import world_of
+from fedrel.experiment.assembly import read_experiment
 from fedrel.report.heatmap import HeatMap, text_of, write_picture
 from tests.conftest import contents
 from tests.instances import sentence, sentences, write
@@ -212,7 +213,7 @@ def test_everybodys_part_is_written_with_an_experiment_to_run_on_it(fedrel, tmp_
     ]
     monkeypatch.chdir("/")
     written = config.read(tmp_path / "parts" / "experiment.toml")
-    asked = config.read(tmp_path / "e.toml", UNEVEN[1::2])
+    asked = read_experiment(tmp_path / "e.toml", UNEVEN[1::2])
     assert (written.data.source, written.data.path) == ("opennre", str(tmp_path / "parts"))
     assert written.data.relations == tuple(world_of(asked.data).relations()[1:])
     assert (written.partition.kind, written.partition.platforms, written.partition.server) == ("folder", 4, 0.1)

@@ -6,12 +6,13 @@ import pytest
 
 from fedrel.corpus import NA, biobert
 from fedrel.errors import UserError
+from tests.instances import items
 from tests.labelled_examples import biobert as example
 
 
 def read(folder: Path, content: str, name="train.tsv"):
     (folder / name).write_text(content, encoding="utf-8", newline="")
-    return list(biobert.read(folder / name))
+    return list(items(biobert.read, folder / name))
 
 
 def words(instance, mention):
@@ -35,7 +36,7 @@ def test_no_two_rows_share_a_pair_nor_two_files(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train.tsv", "anything.tsv"])
-def test_the_headline_tells_of_the_index_and_not_the_name_of_the_file(tmp_path, name):
+def test_the_header_row_tells_of_the_index_and_not_the_name_of_the_file(tmp_path, name):
     plain, indexed = example("x"), example("x", header=True)
     one, other = read(tmp_path, plain, name), read(tmp_path, indexed, name)
     assert [(it.tokens, it.relation) for it in one] == [(it.tokens, it.relation) for it in other]

@@ -6,13 +6,14 @@ import pytest
 
 from fedrel.corpus import LabelledText, Skipped, classification
 from fedrel.errors import UserError
+from tests.instances import items
 from tests.labelled_examples import tab
 
 
 def read(path: Path, content: str):
     path.write_text(content, encoding="utf-8", newline="")
     skip = Skipped()
-    return list(classification.read(path, skip)), skip
+    return list(items(classification.read, path, skip)), skip
 
 
 def refusal(path: Path, content: str) -> str:
@@ -21,9 +22,9 @@ def refusal(path: Path, content: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("headline", ["", "sentence\tlabel\n", "Text\tLabel\n"])
-def test_text_and_label_between_tabs(tmp_path, headline):
-    found, skip = read(tmp_path / "train.tsv", f"{headline}a fine film , truly\t1\n\nnot so .\t0\n")
+@pytest.mark.parametrize("header", ["", "sentence\tlabel\n", "Text\tLabel\n"])
+def test_text_and_label_between_tabs(tmp_path, header):
+    found, skip = read(tmp_path / "train.tsv", f"{header}a fine film , truly\t1\n\nnot so .\t0\n")
     assert found == [LabelledText(["a", "fine", "film", ",", "truly"], "1"), LabelledText(["not", "so", "."], "0")]
     assert not skip.total
 

@@ -20,7 +20,7 @@ def refusal(*arguments) -> str:
 def test_the_format_is_detected_and_it_is_said_why(tmp_path):
     place(tmp_path, {"a.txt": "Aspirin.", "a.ann": "T1\tDrug 0 7\tAspirin\n"})
     found = Documents(tmp_path)
-    assert (found.source, found.why) == ("brat", "it holds .ann files")
+    assert (found.source, found.why) == ("brat", "it holds a.ann")
     [document] = found
     assert document.annotations[0].type == "Drug"
     assert [it.annotations for it in Documents(tmp_path, "text")] == [None]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from fedrel.corpus import pgr as pgr_reader
 from fedrel.data.inspection import inspect
 from fedrel.errors import UserError
 from tests import labelled_examples as made
-from tests.instances import row
+from tests.instances import items, row
 
 Found = Instance | LabelledText | Document
 
@@ -23,10 +24,10 @@ Found = Instance | LabelledText | Document
 class Example:
     files: dict[str, bytes]  # the first is the one to read
     read: Callable[[Path, Skipped], Iterable[Found]]
-    headlines: Callable[[list[str]], int] = lambda lines: 0  # among the lines that are not blank
+    header_rows: Callable[[list[str]], int] = lambda lines: 0  # among the lines that are not blank
 
 
-def _biobert_headlines(lines: list[str]) -> int:
+def _biobert_header(lines: list[str]) -> int:
     return int(lines[:1] != [] and re.sub(r"\s+", " ", lines[0].lower()).strip() == "index sentence label")
 
 
@@ -34,18 +35,22 @@ OPENNRE = (
     row() + "\n" + row(text=None, token=["é", "b", "c"], h={"id": "x", "pos": [0, 1]}, t={"id": "y", "pos": [2, 3]})
 )
 EXAMPLES = {
-    "opennre": Example({"train.jsonl": f"{OPENNRE}\n{row(relation='ré')}\n".encode()}, lambda p, _: opennre.read(p)),
-    "nyt10": Example({"train.txt": made.nyt10("x", 3).encode()}, lambda p, _: nyt10.read(p)),
-    "biobert": Example({"train.tsv": made.biobert("x", 3).encode()}, lambda p, _: biobert.read(p), _biobert_headlines),
+    "opennre": Example({"train.jsonl": f"{OPENNRE}\n{row(relation='ré')}\n".encode()}, partial(items, opennre.read)),
+    "nyt10": Example({"train.txt": made.nyt10("x", 3).encode()}, partial(items, nyt10.read)),
+    "biobert": Example({"train.tsv": made.biobert("x", 3).encode()}, partial(items, biobert.read), _biobert_header),
     "biobert-test": Example(
-        {"test.tsv": made.biobert("x", 3, header=True).encode()}, lambda p, _: biobert.read(p), _biobert_headlines
+        {"test.tsv": made.biobert("x", 3, header=True).encode()}, partial(items, biobert.read), _biobert_header
     ),
-    "pgr": Example({"train.tsv": made.pgr("x", 3).encode()}, pgr_reader.read, lambda lines: min(len(lines), 1)),
+    "pgr": Example(
+        {"train.tsv": made.pgr("x", 3).encode()}, partial(items, pgr_reader.read), lambda lines: min(len(lines), 1)
+    ),
     "chemprot": Example(
         {f"c_training_{kind}.tsv": text.encode() for kind, text in made.chemprot("x", 2).items()}, chemprot.read
     ),
-    "classification": Example({"train.tsv": made.classification("x", 3).encode()}, classification.read),
-    "tab": Example({"train.tab": made.tab("x", 3).encode()}, classification.read, lambda lines: min(len(lines), 3)),
+    "classification": Example({"train.tsv": made.classification("x", 3).encode()}, partial(items, classification.read)),
+    "tab": Example(
+        {"train.tab": made.tab("x", 3).encode()}, partial(items, classification.read), lambda lines: min(len(lines), 3)
+    ),
 }
 each_format = pytest.mark.parametrize("name", EXAMPLES)
 fast = settings(max_examples=100)
@@ -72,7 +77,7 @@ def outcome(name: str, folder: Path, **changes: bytes) -> list[Found] | str:
         return str(error)
     lines = {file: _lines(content) for file, content in files.items()}
     first = next(iter(lines.values()))
-    assert len(found) + skip.total == len(first) - example.headlines(first)
+    assert len(found) + skip.total == len(first) - example.header_rows(first)
     for it in found:
         _check(it)
     if name == "chemprot":

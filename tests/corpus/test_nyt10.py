@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fedrel.corpus import nyt10
 from fedrel.errors import UserError
+from tests.instances import items
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def line(head="m.1", tail="m.2", head_name="ann", tail_name="bonn", relation="/b
 
 def read(path: Path, *lines: str | bytes):
     path.write_bytes(b"".join(it if isinstance(it, bytes) else it.encode() for it in lines))
-    return list(nyt10.read(path))
+    return list(items(nyt10.read, path))
 
 
 # A word has no space in it, and a field no tab; anything else goes.
@@ -55,7 +56,7 @@ def test_composed_lines_are_read_back(path, made):
 def test_arbitrary_bytes_are_read_or_refused(path, content):
     path.write_bytes(content)
     try:
-        for instance in nyt10.read(path):
+        for instance in items(nyt10.read, path):
             for mention in (instance.head, instance.tail):
                 assert 0 <= mention.start < mention.end <= len(instance.tokens)
     except UserError as error:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedrel.corpus import opennre
 from fedrel.corpus.tokens import tokenize
 from fedrel.errors import UserError
-from tests.instances import instances, row, sentence, write
+from tests.instances import instances, items, row, sentence, write
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def path(tmp_path_factory):
 
 def read(path: Path, *lines: str | bytes):
     path.write_bytes(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
-    return list(opennre.read(path))
+    return list(items(opennre.read, path))
 
 
 def refusal(path: Path, *lines: str | bytes) -> str:
@@ -33,7 +33,7 @@ def refusal(path: Path, *lines: str | bytes) -> str:
 @example([sentence("a\tb", "c\nd", words=("\n", "", "\u2028", "\r"))])
 def test_what_is_written_is_read_back_identical(path, made):
     write(path, made)
-    assert list(opennre.read(path)) == made
+    assert list(items(opennre.read, path)) == made
 
 
 @given(st.binary(max_size=200))
@@ -44,7 +44,7 @@ def test_what_is_written_is_read_back_identical(path, made):
 def test_arbitrary_bytes_are_read_or_refused(path, content):
     path.write_bytes(content)
     try:
-        for instance in opennre.read(path):
+        for instance in items(opennre.read, path):
             "".join(instance.tokens).encode()
     except UserError as error:
         assert str(error).startswith(f"{path}:")
@@ -75,7 +75,7 @@ _entity = st.fixed_dictionaries(
 def test_arbitrary_json_is_read_whole_or_refused(path, value):
     path.write_text(json.dumps(value) + "\n", encoding="utf-8")
     try:
-        found = list(opennre.read(path))
+        found = list(items(opennre.read, path))
     except UserError as error:
         assert str(error).startswith(f"{path}:1: ")
     else:
@@ -168,4 +168,4 @@ def test_a_line_number_counts_line_feeds_alone(path):
 
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"none\.jsonl: No such file"):
-        list(opennre.read(tmp_path / "none.jsonl"))
+        list(items(opennre.read, tmp_path / "none.jsonl"))

@@ -6,16 +6,17 @@ import pytest
 
 from fedrel.corpus import NA, Skipped, pgr
 from fedrel.errors import UserError
+from tests.instances import items
 from tests.labelled_examples import PGR_COLUMNS, pgr_row
 
-HEADLINE = "\t".join(PGR_COLUMNS) + "\n"
+HEADER = "\t".join(PGR_COLUMNS) + "\n"
 TEXT = "Loss of ABC1 (p &lt; 5) led to gout."
 
 
-def read(folder: Path, *rows: str, headline=HEADLINE):
+def read(folder: Path, *rows: str, header=HEADER):
     skip = Skipped()
-    (folder / "train.tsv").write_text(headline + "".join(rows), encoding="utf-8", newline="")
-    return list(pgr.read(folder / "train.tsv", skip)), skip
+    (folder / "train.tsv").write_text(header + "".join(rows), encoding="utf-8", newline="")
+    return list(items(pgr.read, folder / "train.tsv", skip)), skip
 
 
 def words(instance):
@@ -43,7 +44,7 @@ def test_true_and_false_are_written_in_any_case(tmp_path, written, relation):
 def test_a_column_of_confirmation_changes_nothing(tmp_path, judged):
     plain, _ = read(tmp_path, pgr_row(TEXT, "ABC1", "gout"))
     row = pgr_row(TEXT, "ABC1", "gout").rstrip("\n") + f"\t{judged}\n"
-    assert read(tmp_path, row, headline=HEADLINE.rstrip("\n") + "\tCONFIRMATION (CORRECT(C) | …)\n")[0] == plain
+    assert read(tmp_path, row, header=HEADER.rstrip("\n") + "\tCONFIRMATION (CORRECT(C) | …)\n")[0] == plain
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,6 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path, row, says):
     assert says in str(caught.value)
 
 
-def test_a_file_without_its_headline_is_refused(tmp_path):
+def test_a_file_without_its_header_row_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"train\.tsv:1: no column SENTENCE"):
-        read(tmp_path, pgr_row(TEXT, "ABC1", "gout"), headline="")
+        read(tmp_path, pgr_row(TEXT, "ABC1", "gout"), header="")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fedrel.corpus import NA
 from fedrel.data import store as columns
-from fedrel.data.store import Dataset, build, fact_bags, fact_name, iterate, pair_bags
+from fedrel.data.building import build
+from fedrel.data.store import Dataset, fact_bags, fact_name, iterate, pair_bags
 from fedrel.encoding.vocabulary import from_training
 from fedrel.errors import UserError
 from tests.instances import ODD, instances, sentence, sentences
@@ -254,7 +255,7 @@ def test_a_model_knows_no_word_that_would_break_its_list_of_words(tmp_path):
 def test_what_the_folder_says_of_itself_is_true(tmp_path):
     stored = store(tmp_path / "d", sentences(6), dev=sentences(4, prefix="d"), notes=["told"], held={"a": 7, "b": 5})
     meta = json.loads((tmp_path / "d" / "meta.json").read_text())
-    assert meta["format"] == columns.FORMAT
+    assert meta["format"] == columns.VERSION
     assert meta["sentences"] == {"train": 12, "dev": 8, "test": 1}
     assert meta["pairs"] == {"train": 6, "dev": 4, "test": 1}
     assert stored.notes == ["told"]

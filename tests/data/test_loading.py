@@ -7,6 +7,7 @@ import pytest
 
 from fedrel.config import Data
 from fedrel.corpus import NA, Instance
+from fedrel.corpus.splits import find_splits
 from fedrel.data import loading
 from fedrel.errors import UserError
 from tests.instances import sentence, sentences, write
@@ -33,7 +34,7 @@ def test_every_sentence_of_a_whole_folder_is_in_its_split(tmp_path):
 def test_a_split_is_known_by_its_file_name(tmp_path, names):
     for file in (*names, "rel2id.json", "readme.md", "latest.txt"):
         (tmp_path / file).write_text("")
-    found = loading.find_splits(tmp_path)
+    found = find_splits(tmp_path)
     assert [found[split].name for split in ("train", "dev", "test")] == list(names)
 
 

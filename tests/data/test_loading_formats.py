@@ -6,6 +6,7 @@ import pytest
 
 from fedrel.config import Data
 from fedrel.corpus import NA
+from fedrel.corpus.splits import find_splits
 from fedrel.data import loading
 from tests.labelled_examples import WRITERS, chemprot, pgr_row, write_brat
 from tests.loading import all_of, load, refusal
@@ -72,7 +73,7 @@ def test_the_splits_of_chemprot_lie_side_by_side_or_each_in_a_folder(tmp_path, n
             file = tmp_path / name.replace("abstracts", kind)
             file.parent.mkdir(exist_ok=True)
             file.write_text(content)
-    found = loading.find_splits(tmp_path, "chemprot")
+    found = find_splits(tmp_path, "chemprot")
     assert [str(found[split].relative_to(tmp_path)) for split in ("train", "dev", "test")] == list(names)
 
 
@@ -93,7 +94,7 @@ def test_a_split_of_other_formats_is_known_by_its_name(tmp_path, source, names):
             path.write_text("")
         else:
             path.mkdir()
-    found = loading.find_splits(tmp_path, source)
+    found = find_splits(tmp_path, source)
     assert [found[split].name for split in ("train", "dev", "test")] == list(names)
 
 

@@ -206,7 +206,7 @@ def test_a_party_that_cannot_take_part_is_told_why(tmp_path):
     assert why(tmp_path / "none", "r") == f"{tmp_path}/none: no such file or folder"
     write(tmp_path / "train.jsonl", sentences(2))
     assert why(tmp_path).startswith("data.relations is empty; a federation agrees on its relations")
-    assert why(tmp_path, "r", source="world").startswith('data.source = "world" is no format of files')
+    assert why(tmp_path, "r", source="world").startswith('data.source = "world" is no format of labelled data')
     write(tmp_path / "train.jsonl", [sentence(relation="s")])
     assert why(tmp_path, "r") == (
         f"{tmp_path}/train.jsonl: no sentences; train needs at least one "

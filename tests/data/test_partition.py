@@ -11,12 +11,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fedrel.config import Partition
-from fedrel.corpus import NA, Instance, Mention, Skipped, classification, opennre
+from fedrel.corpus import NA, Instance, Mention, classification, opennre
 from fedrel.corpus.tokens import tokenize
+from fedrel.data.building import build
 from fedrel.data.partition import divide, iid, platform_names, require_names, unevenness, write_parts
-from fedrel.data.store import build
 from fedrel.errors import UserError
-from tests.instances import ODD, sentence, sentences
+from tests.instances import ODD, items, sentence, sentences
 
 RELATIONS = [NA, "r", "s", "t", "u"]
 IID_10_3_1 = [[2, 4, 5, 8], [0, 3, 7], [1, 6, 9]]
@@ -280,9 +280,9 @@ def test_what_is_written_as_files_is_what_was_held(tmp_path):
     (tmp_path / "o").mkdir()
     assert write_parts(stored, division, tmp_path / "o") == "opennre"
     for name, rows in [*division.platforms.items(), ("coordinator", division.server)]:
-        assert list(opennre.read(tmp_path / "o" / name / "train.jsonl")) == [made[row] for row in rows]
-    assert list(opennre.read(tmp_path / "o" / "coordinator" / "dev.jsonl")) == sentences(2)
-    assert list(opennre.read(tmp_path / "o" / "coordinator" / "test.jsonl")) == [sentence()]
+        assert list(items(opennre.read, tmp_path / "o" / name / "train.jsonl")) == [made[row] for row in rows]
+    assert list(items(opennre.read, tmp_path / "o" / "coordinator" / "dev.jsonl")) == sentences(2)
+    assert list(items(opennre.read, tmp_path / "o" / "coordinator" / "test.jsonl")) == [sentence()]
 
 
 def test_a_server_without_sentences_gets_no_training_file(tmp_path):
@@ -301,7 +301,7 @@ def test_texts_are_read_back_word_for_word(tmp_path_factory, rows):
     made = [Instance(tokens, nowhere, nowhere, label) for tokens, label in [*texts, (["text"], "label"), (["a"], "b")]]
     stored = build(folder / "d", dict.fromkeys(("train", "test"), lambda: made), na=False, has_pairs=False)
     assert write_parts(stored, divide(stored, Partition("iid", 1), 1), folder) == "classification"
-    found = list(classification.read(folder / "p0" / "train.tsv", Skipped()))
+    found = list(items(classification.read, folder / "p0" / "train.tsv"))
     assert [(it.tokens, it.label) for it in found] == [(it.tokens, it.relation) for it in made]
 
 

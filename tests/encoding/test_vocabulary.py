@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedrel import config
 from fedrel.config import Extractor
-from fedrel.data.store import Dataset, build
+from fedrel.data.building import build
+from fedrel.data.store import Dataset
 from fedrel.encoding.vocabulary import PADDING, UNKNOWN, Vocabulary, agreed, of_words, read_words, unknown_share
 from fedrel.errors import UserError
 from fedrel.experiment import assembly

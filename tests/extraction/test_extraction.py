@@ -16,7 +16,8 @@ from fedrel.alignment.kb import KB
 from fedrel.alignment.kb import load as load_kb
 from fedrel.corpus import Annotation, Document, Instance, Mention
 from fedrel.corpus.tokens import token_span, tokenize
-from fedrel.data.store import build, pair_bags
+from fedrel.data.building import build
+from fedrel.data.store import pair_bags
 from fedrel.encoding.packed import pack
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from fedrel import config
 from fedrel.cli.console import out, print_json, say, tell
-from fedrel.corpus import NA, SPLITS, opennre, world_text
-from fedrel.corpus.formats import FORMATS
+from fedrel.corpus import FORMATS, NA, SPLITS, opennre, world_text
 from fedrel.corpus.world import World
 from fedrel.data import loading
 from fedrel.data.inspection import BAG_SIZES, Report, inspect
@@ -78,7 +77,8 @@ def _write_text(made: World, folder: Path, as_json: bool) -> None:
 def check(
     path: Annotated[Path, typer.Argument(help="A folder with train, dev and test files, or one file, or documents.")],
     source: Annotated[
-        str | None, typer.Option(help=f"Format: {', '.join(FORMATS)}. Without it, the format is detected.")
+        str | None,
+        typer.Option(help=f"Format: {', '.join(FORMATS.own)}, or a plug-in's. Without it, the format is detected."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:

@@ -20,7 +20,7 @@ from fedrel.cli.label import load_kb
 from fedrel.cli.reading import reading_progress
 from fedrel.config import Data
 from fedrel.corpus.detection import detect
-from fedrel.corpus.formats import LABELLED
+from fedrel.corpus.formats import FORMATS, labelled_formats
 from fedrel.data import loading
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
@@ -113,11 +113,11 @@ def _reviewer(name: str) -> str:
 
 
 def labelled_source(path: Path, source: str) -> str:
-    """The format of data with labels, as it was said or as it looks."""
+    """The format of data with labels: the one that is named, or the one that is detected."""
     found = source or detect(path).source
-    if found not in LABELLED:
+    if found not in FORMATS or not FORMATS[found].labelled:
         if source:
-            raise UserError(f"--source {source}: no format of labelled data{suggest(source, LABELLED)}")
+            raise UserError(f"--source {source}: no format of labelled data{suggest(source, labelled_formats())}")
         raise UserError(f"{path}: {found} has no pairs to judge; make them with fedrel label, or name a --source")
     return found
 

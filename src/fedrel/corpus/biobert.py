@@ -1,7 +1,7 @@
-"""BioBERT's tables of relations (GAD, EU-ADR …): sentence and label; with the headline `index sentence label`,
-as its test files have, an index before them.
+"""BioBERT's tables of relations (GAD, EU-ADR …): sentence and label between tabs; with the header row `index sentence
+label`, as its test files have, an index before them.
 
-The two entities are blinded, `@GENE$` and `@DISEASE$`. Nobody can tell which rows speak of the same pair, so every row
+The two entities are blinded, `@GENE$` and `@DISEASE$`. It is unknown which rows are about the same pair, so every row
 is a pair of its own: one row, one instance, with ids that name the row.
 """
 
@@ -9,29 +9,26 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import NA, Instance, Mention
 from fedrel.corpus.columns import shortened, split_columns
+from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.tokens import tokenize
+from fedrel.corpus.types import NA, Instance, Mention, Skipped
 from fedrel.errors import UserError
 
-MARK = re.compile(r"@(\w+)\$")
-_HEADLINE = ["index", "sentence", "label"]
+_MARK = re.compile(r"@(\w+)\$")
+_HEADER = ["index", "sentence", "label"]
 _RELATIONS = {"0": NA, "1": "related"}  # other labels keep their name
 # The head is the same kind in every sentence, whichever comes first in it: what acts before what it acts on, as in the
 # names of these tasks (chemical-gene, gene-disease). Kinds that are not listed come last, by the alphabet.
 _HEADS_FIRST = ("CHEMICAL", "DRUG", "GENE", "PROTEIN", "DISEASE")
 
 
-def read(path: Path) -> Iterator[Instance]:
-    return (instance for _, instance in rows(path))
-
-
-def rows(path: Path) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line."""
+def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
+    """Every sentence with its place, file:line. None is skipped."""
     names: tuple[str, ...] = ("sentence", "label")
     for count, (number, line) in enumerate(numbered_lines(path)):
-        if count == 0 and is_headline(line):
+        if count == 0 and _is_header(line):
             names = ("index", "sentence", "label")
             continue
         where = f"{path}:{number}"
@@ -39,8 +36,15 @@ def rows(path: Path) -> Iterator[tuple[str, Instance]]:
         yield where, _instance(sentence, label.strip(), f"{path.stem}:{number}", where)
 
 
-def is_headline(line: str) -> bool:
-    return [column.strip().lower() for column in line.split("\t")] == _HEADLINE
+def _is_header(line: str) -> bool:
+    return [column.strip().lower() for column in line.split("\t")] == _HEADER
+
+
+def _by_content(sample: Sample) -> str | None:
+    marked = any(_MARK.search(line) for line in sample.lines if len(line.split("\t")) < 4)
+    if len(sample.columns) > 1 and (marked or _is_header(sample.lines[0])):
+        return "sentences with blinded entities such as @GENE$, and a label"
+    return None
 
 
 def _instance(sentence: str, label: str, row: str, where: str) -> Instance:
@@ -56,7 +60,7 @@ def _tokens(sentence: str) -> tuple[list[str], list[tuple[str, int]]]:
     tokens: list[str] = []
     marks = []
     done = 0
-    for mark in MARK.finditer(sentence):
+    for mark in _MARK.finditer(sentence):
         tokens += tokenize(sentence[done : mark.start()])[0]
         marks.append((mark[1], len(tokens)))
         tokens.append(mark[0])
@@ -85,3 +89,13 @@ def _entities(marks: list[tuple[str, int]], row: str, where: str) -> tuple[Menti
 
 def _order(kind: str) -> tuple[int, str]:
     return _HEADS_FIRST.index(kind) if kind in _HEADS_FIRST else len(_HEADS_FIRST), kind
+
+
+FORMAT = Format(
+    what="sentence and label between tabs, with @GENE$ and @DISEASE$",
+    sentences=read,
+    gold=True,
+    blinded=True,
+    by_content=_by_content,
+    header_rows=lambda path, first: int(_is_header(first)),
+)

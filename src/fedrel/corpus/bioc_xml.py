@@ -5,23 +5,27 @@
     <relation><infon key="type">Eases</infon><node refid="T1" role="Arg1"/><node refid="T2" role="Arg2"/></relation> …
 
 Passages are put at their offsets and the gaps between them filled with line ends, so that every offset counts
-characters of the whole. An annotation in pieces becomes the stretch from its first piece to its last. Relations of two
+characters of the whole. An annotation in pieces becomes the span from its first piece to its last. Relations of two
 annotations are read; others are left out and counted.
+
+The packages bioc and lxml are imported when a file is read, since a machine that only trains may lack them.
 """
 
+from __future__ import annotations
+
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import bioc
-from bioc import biocxml
-from lxml import etree
-
-from fedrel.corpus import Annotation, Document, Skipped
-from fedrel.corpus.checks import EMPTY, head_and_tail, sentences_at, stretch
+from fedrel.corpus.checks import EMPTY, each_file, head_and_tail, sentences_at, stretch
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
+
+if TYPE_CHECKING:
+    import bioc
 
 LONGEST = 50_000_000  # characters of a document; an offset beyond is a mistake, not a gap to be filled
 _RELATION = ("type", "relation type", "relation_type", "relation")
@@ -42,6 +46,9 @@ _INSIDE = {
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """The documents of one file, each parsed when it is asked for. One without text is skipped."""
+    from lxml import etree
+
     try:
         with path.open("rb") as file:
             for count, element in enumerate(_elements(file, path), 1):
@@ -69,6 +76,8 @@ def _elements(file: io.BufferedReader, path: Path) -> Iterator[Any]:
     - huge_tree=False, the default, has the parser give up on entities that grow inside of attributes;
     - a file that declares an entity at all is refused below, so none goes missing from a text unseen.
     """
+    from lxml import etree
+
     events = etree.iterparse(
         file, events=("start", "end"), resolve_entities=False, remove_comments=True, remove_pis=True
     )
@@ -91,6 +100,10 @@ def _elements(file: io.BufferedReader, path: Path) -> Iterator[Any]:
 
 
 def _document(element: Any, name: str, where: str, skip: Skipped) -> Document:
+    import bioc
+    from bioc import biocxml
+    from lxml import etree
+
     _check(element, where)
     xml = b"<collection>" + etree.tostring(element, encoding="utf-8", with_tail=False) + b"</collection>"
     try:
@@ -99,15 +112,17 @@ def _document(element: Any, name: str, where: str, skip: Skipped) -> Document:
     except (TypeError, ValueError):
         raise UserError(f"{where}: an offset or length is missing or no whole number") from None
     name = (found.id or "").strip() or name
-    place = f"{where}: document {shortened(name)}"  # a whole collection may stand in one line
+    place = f"{where}: document {shortened(name)}"  # a whole collection may be in one line
     text, sentences = _text(found, place)
-    annotations, keys = _annotations(found, text, place, skip)
-    relations = tuple(_relations(found, keys, place, skip))
-    return Document(name, text, annotations, relations, where, sentences)
+    annotations, keys = _annotations([it.annotation for it in bioc.annotations(found)], text, place, skip)
+    joins = [it.relation for it in bioc.relations(found)]
+    for it in joins:
+        keys.setdefault(it.id or "", None)  # a relation may join relations, too
+    return Document(name, text, annotations, tuple(_relations(joins, keys, place, skip)), where, sentences)
 
 
 def _check(document: Any, where: str) -> None:
-    """The library passes over what it does not know, and over all but the last of what is there twice."""
+    """Refuses what the library would ignore: elements that it does not know, and all but the last of two of a kind."""
     for element in document.iter():
         names = [child.tag for child in element]
         for child in element:
@@ -122,7 +137,7 @@ def _check(document: Any, where: str) -> None:
 
 
 def _text(document: bioc.BioCDocument, where: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The passages as one text, and its sentences; none runs over two passages."""
+    """The passages as one text, and the spans of its sentences, none of which runs over two passages."""
     pieces: list[tuple[int, str, bool]] = []
     for passage in document.passages:
         if passage.text and not passage.text.isspace():
@@ -149,13 +164,15 @@ def _text(document: bioc.BioCDocument, where: str) -> tuple[str, tuple[tuple[int
 
 
 def _annotations(
-    document: bioc.BioCDocument, text: str, where: str, skip: Skipped
+    given: Iterable[bioc.BioCAnnotation], text: str, where: str, skip: Skipped
 ) -> tuple[tuple[Annotation, ...], dict[str, str | None]]:
-    """And what a relation means by an id: a key, or None for something it cannot join."""
+    """The annotations of a document, and their keys by the id that relations use: None for an id that has no place in
+    the text, or that two annotations share.
+    """
     found: list[Annotation] = []
     taken: set[str] = set()
     keys: dict[str, str | None] = {}
-    for count, it in enumerate((it.annotation for it in bioc.annotations(document)), 1):
+    for count, it in enumerate(given, 1):
         name = it.id or f"T{count}"
         if not it.locations:
             skip(where, "the annotation has no place in the text")
@@ -163,22 +180,20 @@ def _annotations(
             continue
         pieces = [(place.offset, place.offset + place.length) for place in it.locations]
         span = stretch(text, pieces, it.text or None, f"{where}, annotation {shortened(name)}")
-        # Some number the annotations of each passage anew. Only a relation that means one of two is at a loss.
+        # Some files number the annotations of each passage anew. Only a relation that names such an id is ambiguous.
         key = name
         while key in taken:
             key += f"/{count}"
         taken.add(key)
         keys[name] = None if name in keys else key
         found.append(Annotation(key, *span, _infon(it.infons, ("type",))[1], _identity(it.infons)))
-    for it in bioc.relations(document):
-        keys.setdefault(it.relation.id or "", None)  # a relation may join relations, too
     return tuple(found), keys
 
 
 def _relations(
-    document: bioc.BioCDocument, keys: Mapping[str, str | None], where: str, skip: Skipped
+    given: Iterable[bioc.BioCRelation], keys: Mapping[str, str | None], where: str, skip: Skipped
 ) -> Iterator[tuple[str, str, str]]:
-    for it in (it.relation for it in bioc.relations(document)):
+    for it in given:
         relation = _infon(it.infons, _RELATION)[1]
         if len(it.nodes) != 2:
             skip(where, f"the relation has {len(it.nodes)} nodes, not two")
@@ -198,7 +213,7 @@ def _relations(
 
 
 def _infon(infons: Mapping[str | None, str | None], names: tuple[str, ...]) -> tuple[str, str]:
-    """Key and value of the first of these that there is, else two empty texts."""
+    """Key and value of the first of these names that an infon has, else two empty strings."""
     given = {(key or "").strip().casefold(): (key or "", (value or "").strip()) for key, value in infons.items()}
     return next((given[name] for name in names if name in given and given[name][1]), ("", ""))
 
@@ -210,3 +225,19 @@ def _identity(infons: Mapping[str | None, str | None]) -> str:
         if value.casefold() not in _UNLINKED:
             return f"{key}:{value}" if named_after and ":" not in value else value
     return ""
+
+
+def _by_content(sample: Sample) -> str | None:
+    if sample.lines[0].lstrip().startswith("<") and "<collection" in "".join(sample.lines):
+        return "XML with a <collection>"
+    return None
+
+
+FORMAT = Format(
+    what="BioC XML",
+    documents=each_file(read, ".xml"),
+    gold=True,
+    by_content=_by_content,
+    extensions=(".xml",),
+    infixes=(".bioc",),
+)

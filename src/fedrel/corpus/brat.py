@@ -4,10 +4,10 @@
     N1	Reference T1 MESH:D001241	aspirin
     R1	Eases Arg1:T1 Arg2:T2
 
-An entity in pieces (`T2 Pain 13 17;25 30`) becomes the whole stretch from its first piece to its last. The first
-N line of an entity gives its id. Equivalences (*), events (E), attributes (A, M) and notes (#) say nothing about
-entities or about relations of two entities, and are left alone on purpose. The text is read with plain line ends,
-unless the offsets were counted with a carriage return before each.
+An entity in pieces (`T2 Pain 13 17;25 30`) becomes the span from its first piece to its last. The first N line of an
+entity gives its id. Equivalences (*), events (E), attributes (A, M) and notes (#) say nothing about entities or about
+relations of two entities, and are ignored. The text is read with line feeds as line ends, unless the offsets were
+counted with a carriage return before each.
 """
 
 import re
@@ -15,16 +15,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrel.corpus import Annotation, Document, Skipped
 from fedrel.corpus.checks import EMPTY, files, head_and_tail, renamed, stretch, whole_text
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.format import Format, has_extension, same_stem
 from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 _ENTITY = re.compile(r"(T\S+)\t(\S+) ([0-9]{1,9} [0-9]{1,9}(?:;[0-9]{1,9} [0-9]{1,9})*)\t(.*)")
 _RELATION = re.compile(r"R\S*\t(\S+) ([^\s:]+):(\S+) ([^\s:]+):(\S+)\s*")
 _REFERENCE = re.compile(r"N\S*\t\S+ (\S+) ([^\t]*[^\t\s])\s*(?:\t.*)?")
-_LEFT_ALONE = "*AEM#"
+_IGNORED = "*AEM#"
 
 
 class _Entity(NamedTuple):
@@ -35,6 +36,9 @@ class _Entity(NamedTuple):
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """Every document of a folder, or of one text with its annotations. Empty texts, and relations that join events,
+    are skipped.
+    """
     texts, notes = (
         renamed(files(path, suffix), lambda name: name.with_suffix("").as_posix()) for suffix in (".txt", ".ann")
     )
@@ -71,7 +75,7 @@ def _document(name: str, file: Path, notes: Path | None, skip: Skipped) -> Docum
             relations.append((where, match))
         elif match := _REFERENCE.fullmatch(line):
             references.setdefault(match[1], (match[2], where))
-        elif line[0] not in _LEFT_ALONE:
+        elif line[0] not in _IGNORED:
             raise UserError(f"{where}: not a line of brat: {shortened(line)}")
     for key, (_, where) in references.items():
         if key[0] == "T" and key not in entities:
@@ -106,3 +110,13 @@ def _relation(
                 return None
             raise UserError(f"{where}: the relation names {shortened(key)}, which no T line marks")
     return head, relation, tail
+
+
+FORMAT = Format(
+    what="a text and its .ann file",
+    documents=read,
+    gold=True,
+    by_name=has_extension(".ann"),
+    extensions=(".txt",),
+    files=same_stem,
+)

@@ -8,8 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import NoReturn, TextIO
 
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.format import Reader
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.sentences import sentence_spans
+from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 EMPTY = "there is no text in it"
@@ -17,9 +19,10 @@ _HEADS, _TAILS = {"arg1", "subject", "head"}, {"arg2", "object", "tail"}
 
 
 def files(path: Path, suffix: str) -> dict[str, Path]:
-    """Files with this ending in a folder and in those below it, in order, by their names as seen from the folder.
+    """Files with this suffix in a folder and in those below it, in order, by their paths relative to the folder.
 
-    Hidden ones (.git, ._a.txt) are no data. A file stands for itself and those beside it that differ in the ending.
+    Hidden ones (.git, ._a.txt) are no data. Of a single file, the one beside it that differs in the suffix alone, if
+    there is one.
     """
     if path.is_file():
         beside = path.with_suffix(suffix)
@@ -43,6 +46,24 @@ def files(path: Path, suffix: str) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def each_file(read: Reader[Document], *suffixes: str) -> Reader[Document]:
+    """A reader of files and folders from one of single files. In a folder and in those below it, it reads the files
+    with these suffixes (in lower case) in the order of their names; a folder without any is refused.
+    """
+
+    def read_all(path: Path, skip: Skipped) -> Iterator[Document]:
+        if not path.is_dir():
+            yield from read(path, skip)
+            return
+        found = {name: file for suffix in suffixes for name, file in files(path, suffix).items()}
+        if not found:
+            raise UserError(f"{path}: no {' or '.join(suffixes)} file in this folder")
+        for _, file in sorted(found.items()):
+            yield from read(file, skip)
+
+    return read_all
+
+
 def renamed(found: Mapping[str, Path], name: Callable[[PurePosixPath], str]) -> dict[str, Path]:
     """Files by the name that a text and its annotations have in common; two of one name are refused."""
     result: dict[str, Path] = {}
@@ -54,7 +75,7 @@ def renamed(found: Mapping[str, Path], name: Callable[[PurePosixPath], str]) -> 
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """A UTF-8 text, its line ends as they are, without a byte order mark."""
+    """A UTF-8 text file, with its line ends as they are and no byte order mark; UserError if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield file
@@ -66,11 +87,13 @@ def opened(path: Path) -> Iterator[TextIO]:
 
 
 def whole_text(path: Path) -> str:
+    """The content of a UTF-8 file, with its line ends as they are and without a byte order mark."""
     with opened(path) as file:
         return file.read()
 
 
 def check_span(text: str, start: int, end: int, where: str) -> None:
+    """Raises UserError unless text[start:end] lies within the text and has more than white space in it."""
     if not 0 <= start < end <= len(text):
         place = (
             f"{start}..{end}" if abs(start) + abs(end) < 10**12 else "of many digits"
@@ -86,7 +109,9 @@ def same_words(one: str, other: str) -> bool:
 
 
 def stretch(text: str, spans: Sequence[tuple[int, int]], words: str | None, where: str) -> tuple[int, int]:
-    """From the beginning of a mention, which may be in pieces, to its end; `words` is what is said to stand there."""
+    """From the start of a mention, which may be in pieces, to its end. UserError if a piece lies outside of the text,
+    or if `words` is given and is not what the text has there.
+    """
     for span in spans:
         check_span(text, *span, where)
     start, end = min(start for start, _ in spans), max(end for _, end in spans)
@@ -100,7 +125,7 @@ def stretch(text: str, spans: Sequence[tuple[int, int]], words: str | None, wher
 
 
 def head_and_tail(first: tuple[str, str], second: tuple[str, str]) -> tuple[str, str]:
-    """What two (role, what) pairs point to: the head first where the roles tell, else in the order of the file."""
+    """What two (role, what) pairs point to: the head first where the roles say so, else in the order of the file."""
     turned = first[0].casefold() in _TAILS and second[0].casefold() in _HEADS
     return (second[1], first[1]) if turned else (first[1], second[1])
 

@@ -13,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import Annotation, Document, Skipped
 from fedrel.corpus.checks import check_span
 from fedrel.corpus.columns import shortened, split_columns, whole_number
+from fedrel.corpus.format import Format
 from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 _TYPES = {"GENE-Y": "GENE", "GENE-N": "GENE"}  # a name that can be found in a database, and one that cannot
@@ -26,7 +27,7 @@ Relation = tuple[str, str, str]
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
-    """`path` names the abstracts; the other files lie beside it. Nothing is left out: what does not fit is refused."""
+    """`path` names the abstracts; the other files lie beside it. Nothing is skipped: what does not fit is refused."""
     _, entities_file, gold_file = files(path)
     texts = _texts(path)
     annotations = _annotations(entities_file, texts, path)
@@ -103,3 +104,25 @@ def _relations(
                 )
         found[document].append((keys[0], relation.strip(), keys[1]))
     return found
+
+
+def _by_name(path: Path) -> bool:
+    return "_abstracts" in path.name and path.with_name(path.name.replace("abstracts", "entities")).is_file()
+
+
+def _candidates(folder: Path) -> list[Path]:
+    """Abstracts of splits, which lie side by side, or each in a folder of its own as published."""
+    return sorted([*folder.glob("*_abstracts*.tsv"), *folder.glob("*/*_abstracts*.tsv")])
+
+
+FORMAT = Format(
+    what="files …_abstracts.tsv, …_entities.tsv and …_gold_standard.tsv",
+    documents=read,
+    gold=True,
+    by_name=_by_name,
+    extensions=(".tsv",),
+    infixes=("_abstracts",),
+    candidates=_candidates,
+    training_file="chemprot_training_abstracts.tsv",
+    files=files,
+)

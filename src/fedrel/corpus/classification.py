@@ -1,36 +1,35 @@
-"""Texts with one label each: text and label between tabs, or a `.tab` file with three lines before its rows
-(the names of its columns, their types, and which of them is the class).
+"""Texts with one label each: text and label between tabs, perhaps below a header row, or a `.tab` file with three
+header rows (the names of its columns, their types, and which of them is the class).
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fedrel.corpus import LabelledText, Skipped
 from fedrel.corpus.columns import split_columns
+from fedrel.corpus.format import Format, Sample, has_extension
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.tokens import tokenize
+from fedrel.corpus.types import Instance, LabelledText, Skipped
 from fedrel.errors import UserError
 
-TEXT_NAMES = ("text", "sentence")  # of the first column, where a headline names it
+_TEXT_NAMES = ("text", "sentence")  # of the first column, in a header row
+_TAB_HEADER = 3  # header rows of a .tab file
+_LONGEST_LABEL = 60  # characters, where a label is recognised by its shape
 
 
-def read(path: Path, skip: Skipped) -> Iterator[LabelledText]:
-    return (text for _, text in rows(path, skip))
-
-
-def rows(path: Path, skip: Skipped) -> Iterator[tuple[str, LabelledText]]:
-    """Every text with its place, file:line."""
-    lines = numbered_lines(path)
+def read(path: Path, skip: Skipped) -> Iterator[tuple[str, LabelledText]]:
+    """Every text with its place, file:line. A text without a word is skipped."""
+    numbered = numbered_lines(path)
     names: tuple[str, ...] = ("text", "label")
     text_column, label_column = 0, 1
     if path.suffix == ".tab":
-        names, text_column, label_column = _tab_columns(list(itertools.islice(lines, 3)), path)
-    for number, line in lines:
+        names, text_column, label_column = _tab_columns(list(itertools.islice(numbered, _TAB_HEADER)), path)
+    for number, line in numbered:
         where = f"{path}:{number}"
         if "\0" in line:
             raise UserError(f"{where}: not UTF-8 text (is it UTF-16?); convert the file to UTF-8")
-        if number == 1 and is_headline(line):
+        if number == 1 and _is_header(line):
             continue
         columns = split_columns(line, names, where)
         label = columns[label_column].strip()
@@ -43,13 +42,22 @@ def rows(path: Path, skip: Skipped) -> Iterator[tuple[str, LabelledText]]:
             skip(where, "the text is empty")
 
 
-def is_headline(line: str) -> bool:
+def lines(texts: Iterable[Instance]) -> Iterator[str]:
+    """A header row, and a line for each text with its relation as its label. `read` reads back the same tokens, since
+    none holds a space.
+    """
+    yield "text\tlabel\n"
+    for text in texts:
+        yield f"{' '.join(text.tokens)}\t{text.relation}\n"
+
+
+def _is_header(line: str) -> bool:
     names = [column.strip().lower() for column in line.split("\t")]
-    return len(names) == 2 and names[0] in TEXT_NAMES and names[1] == "label"
+    return len(names) == 2 and names[0] in _TEXT_NAMES and names[1] == "label"
 
 
 def _tab_columns(header: list[tuple[int, str]], path: Path) -> tuple[tuple[str, ...], int, int]:
-    """The columns' names, and which of them hold the text and the label."""
+    """The columns' names, and the positions of the text and of the label among them."""
     if [number for number, _ in header] != [1, 2, 3]:
         raise UserError(f"{path}: a .tab file begins with three lines: names of the columns, their types, their roles")
     names, types, roles = ([column.strip() for column in line.split("\t")] for _, line in header)
@@ -60,3 +68,25 @@ def _tab_columns(header: list[tuple[int, str]], path: Path) -> tuple[tuple[str, 
             f'{path}:1: one column must be of type "string" (line 2), the text, and another "class" (line 3), its label'
         )
     return tuple(names), texts[0], labels[0]
+
+
+def _by_content(sample: Sample) -> str | None:
+    rows = [line.split("\t") for line in sample.lines]
+    shaped = all(len(row) == 2 and len(row[1]) <= _LONGEST_LABEL and " " not in row[1].strip() for row in rows)
+    return "two columns, a text and a label" if shaped or _is_header(sample.lines[0]) else None
+
+
+def _header_rows(path: Path, first: str) -> int:
+    return _TAB_HEADER if path.suffix == ".tab" else int(_is_header(first))
+
+
+FORMAT = Format(
+    what="text and label between tabs, or a .tab file",
+    texts=read,
+    gold=True,
+    by_name=has_extension(".tab"),
+    by_content=_by_content,
+    general=True,
+    extensions=(".tsv", ".txt", ".tab"),
+    header_rows=_header_rows,
+)

@@ -1,4 +1,4 @@
-"""Documents of any format, in pieces of work, with the size of it all for an estimate."""
+"""Documents of any format, in pieces of work, with their size in all for an estimate of the time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedrel.corpus import Document, Skipped, lots
 from fedrel.corpus.detection import detect
 from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.types import Document, Skipped, lots
 from fedrel.errors import UserError, suggest
 
 _PIECE = 400_000  # characters of a piece of work
@@ -17,12 +17,14 @@ _PIECE = 400_000  # characters of a piece of work
 
 @dataclass
 class Documents:
-    """What is read of a path, and what was left out on the way."""
+    """The documents of a file or folder, read anew on every pass, and what was left out of them. UserError for a path
+    or a format without documents.
+    """
 
     path: Path
-    source: str = ""  # a format; none: detected
+    source: str = ""  # a format; empty: detected
     skipped: Skipped = field(default_factory=Skipped)
-    why: str = ""
+    why: str = ""  # what the format was recognised by, if it was detected
 
     def __post_init__(self) -> None:
         texts = [name for name, form in FORMATS.items() if form.documents]
@@ -49,6 +51,7 @@ class Documents:
         return read(self.path, self.skipped)
 
     def pieces(self) -> Iterator[list[Document]]:
+        """The documents in batches, each enough work for a process."""
         return lots(self, _PIECE)
 
     @property

@@ -4,19 +4,20 @@
     record-1.con   c="aspirin" 1:0 1:0||t="treatment"
     record-1.rel   c="aspirin" 1:0 1:0||r="TrAP"||c="her headache" 1:4 1:5
 
-A place is line:token; lines count from 1 and tokens, which stand between white space, from 0. Each line is a
-sentence. Files of assertions (.ast) are left alone. In a few places of the published corpus the text of a concept
-is not what stands there: such a concept is left out and counted, and so are the relations that need it.
+A place is line:token; lines count from 1 and tokens, which white space separates, from 0. Each line is a sentence.
+Files of assertions (.ast) are ignored. In a few places of the published corpus the text of a concept is not what the
+record has there: such a concept is left out and counted, and so are the relations that need it.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import Annotation, Document, Skipped
 from fedrel.corpus.checks import EMPTY, files, renamed, same_words, whole_text
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.format import Format, has_extension, same_stem
 from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 _TOKEN = re.compile(r"\S+")
@@ -29,6 +30,7 @@ Tokens = list[list[Span]]  # of each line, as offsets in the whole text
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """Every record of a folder, or one. Empty records are skipped, and concepts whose words are not at their place."""
     texts, concepts, relations = (
         renamed(files(path, suffix), lambda name: name.stem) for suffix in (".txt", ".con", ".rel")
     )
@@ -64,7 +66,7 @@ def _document(name: str, file: Path, concepts: Path | None, relations: Path | No
 def _annotations(
     path: Path, text: str, tokens: Tokens, skip: Skipped
 ) -> tuple[tuple[Annotation, ...], dict[Span, str | None]]:
-    """And their keys by place, where None stands for a concept that was left out."""
+    """The annotations of a record, and their keys by span, None being the key of a concept that was left out."""
     found: dict[tuple[Span, str], Annotation] = {}
     keys: dict[Span, str | None] = {}
     for number, line in numbered_lines(path):
@@ -82,7 +84,7 @@ def _annotations(
         else:
             annotation = Annotation(f"T{len(found) + 1}", *span, type_[1])
             found[span, type_[1]] = annotation
-            keys[span] = keys.get(span) or annotation.key  # a relation does not tell the type: it means the first
+            keys[span] = keys.get(span) or annotation.key  # a relation does not name the type: it means the first
     return tuple(found.values()), keys
 
 
@@ -108,7 +110,7 @@ def _relations(
 
 
 def _place(concept: str, tokens: Tokens, where: str) -> tuple[str, Span]:
-    """The words of a concept, and its first and last character."""
+    """The words of a concept, and its span of characters."""
     match = _CONCEPT.fullmatch(concept)
     if not match:
         raise UserError(f'{where}: not a concept with its place, such as c="aspirin" 1:0 1:0: {shortened(concept)}')
@@ -123,3 +125,13 @@ def _place(concept: str, tokens: Tokens, where: str) -> tuple[str, Span]:
     if start >= end:
         raise UserError(f"{where}: the concept ends before it begins; the first place must come first")
     return match[1], (start, end)
+
+
+FORMAT = Format(
+    what="i2b2 2010: a text, its .con and .rel files",
+    documents=read,
+    gold=True,
+    by_name=has_extension(".con", ".rel"),
+    extensions=(".txt",),
+    files=same_stem,
+)

@@ -5,20 +5,22 @@
      "relations": [{"head": "T1", "relation": "eases", "tail": "T2"}]}
 
 Offsets count characters of "text" from 0. Without a "key" the entities are T1, T2, … in their order; without
-an "id" a document is called after its file and line. Other fields are left alone.
+an "id" a document is called after its file and line. Other keys are ignored.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import Annotation, Document, Skipped
-from fedrel.corpus.checks import EMPTY, check_span
+from fedrel.corpus.checks import EMPTY, check_span, each_file
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.lines import json_object, numbered_lines
+from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """Every document of one file. Those without text are skipped."""
     for number, line in numbered_lines(path):
         where = f"{path}:{number}"
         document = _document(json_object(line, where), f"{path.name}:{number}", where)
@@ -72,18 +74,34 @@ def _relation(relation: dict[str, object], keys: set[str], where: str) -> tuple[
     return head, name, tail
 
 
-def _objects(row: dict[str, object], field: str, where: str) -> list[dict[str, object]]:
-    found = row[field]
+def _objects(row: dict[str, object], key: str, where: str) -> list[dict[str, object]]:
+    found = row[key]
     if not isinstance(found, list) or not all(isinstance(it, dict) for it in found):
-        raise UserError(f'{where}: "{field}" must be a list of objects {{…}}')
+        raise UserError(f'{where}: "{key}" must be a list of objects {{…}}')
     return found
 
 
-def _name(row: dict[str, object], field: str, where: str) -> str:
+def _name(row: dict[str, object], key: str, where: str) -> str:
     """A name may be written as a number, as PubMed's are."""
-    value = row.get(field)
+    value = row.get(key)
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if type(value) is not int:
-        raise UserError(f'{where}: "{field}" must be text or a whole number')
+        raise UserError(f'{where}: "{key}" must be text or a whole number')
     return str(value)
+
+
+def _by_content(sample: Sample) -> str | None:
+    if "text" in sample.keys or (sample.suffix == ".jsonl" and sample.lines[0].lstrip().startswith("{")):
+        return 'JSON lines with "text"'
+    return None
+
+
+FORMAT = Format(
+    what='JSON lines with "text", perhaps "entities" and "relations"',
+    documents=each_file(read, ".jsonl"),
+    gold=True,
+    by_content=_by_content,
+    general=True,
+    extensions=(".jsonl", ".json"),
+)

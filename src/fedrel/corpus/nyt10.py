@@ -6,19 +6,16 @@ The sentence is already split into tokens; an entity's name is joined with under
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import Instance, Mention
+from fedrel.corpus.format import Format, Sample, no_header
 from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
 
 _END = "###END###"
 
 
-def read(path: Path) -> Iterator[Instance]:
-    return (instance for _, instance in rows(path))
-
-
-def rows(path: Path) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line."""
+def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
+    """Every sentence with its place, file:line. None is skipped."""
     for number, line in numbered_lines(path):
         where = f"{path}:{number}"
         yield where, _instance(line, where)
@@ -52,3 +49,16 @@ def _find(tokens: list[str], name: str, where: str) -> tuple[int, int]:
         if [part for part, _ in parts[first : first + len(wanted)]] == wanted:
             return parts[first][1], parts[first + len(wanted) - 1][1] + 1
     raise UserError(f'{where}: the entity "{name}" is not in the sentence')
+
+
+def _by_content(sample: Sample) -> str | None:
+    """A file without the end mark whose extension fits is taken for a damaged one: the reader says where."""
+    count, ended = len(sample.columns), _END in sample.lines[0]
+    if count >= 6 and (ended or sample.suffix == ".txt"):
+        return f"{count} columns between tabs{f', {_END}' if ended else ''}"
+    return None
+
+
+FORMAT = Format(
+    what=f"six columns between tabs, and {_END}", sentences=read, by_content=_by_content, header_rows=no_header
+)

@@ -1,6 +1,6 @@
 """OpenNRE's JSON lines: {"text" or "token", "h": {"id", "name", "pos"}, "t": {…}, "relation"}.
 
-`pos` counts characters with "text" and tokens with "token". Two fields of our own are read where present:
+`pos` counts characters with "text" and tokens with "token". Two keys that OpenNRE does not have are read where present:
 "source" (who wrote the sentence) and "expressed" (true or false, for synthetic data).
 """
 
@@ -8,18 +8,15 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fedrel.corpus import Instance, Mention
+from fedrel.corpus.format import Format, Sample, no_header
 from fedrel.corpus.lines import json_object, numbered_lines
 from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
 
 
-def read(path: Path) -> Iterator[Instance]:
-    return (instance for _, instance in rows(path))
-
-
-def rows(path: Path) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line."""
+def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
+    """Every sentence with its place, file:line. None is skipped."""
     for number, line in numbered_lines(path):
         where = f"{path}:{number}"
         yield where, _instance(line, where)
@@ -82,7 +79,7 @@ def _type(entity: dict[str, object]) -> str:
 
 
 def lines(instances: Iterable[Instance]) -> Iterator[str]:
-    """The same format, written: tokens and token positions."""
+    """A JSON line for each sentence, with its tokens and token positions, that `read` reads back."""
     for i in instances:
         row: dict[str, object] = {
             "token": list(i.tokens),
@@ -101,3 +98,15 @@ def _entity(instance: Instance, mention: Mention) -> dict[str, object]:
     name = " ".join(instance.tokens[mention.start : mention.end])
     entity: dict[str, object] = {"id": mention.id, "name": name, "pos": [mention.start, mention.end]}
     return {**entity, "type": mention.type} if mention.type else entity
+
+
+def _by_content(sample: Sample) -> str | None:
+    return 'JSON lines with "h", "t" or "relation"' if sample.keys & {"h", "t", "relation"} else None
+
+
+FORMAT = Format(
+    what='JSON lines with "text" or "token", "h", "t" and "relation"',
+    sentences=read,
+    by_content=_by_content,
+    header_rows=no_header,
+)

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, combinations
 
-from fedrel.corpus import NA, Annotation, Document, Instance, Mention, Skipped
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.types import NA, Annotation, Document, Instance, Mention, Skipped
 
 Types = set[tuple[str, str]]  # of head and tail
 

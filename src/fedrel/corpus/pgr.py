@@ -1,9 +1,9 @@
-"""PGR, phenotypes and genes: a headline that names the columns, then a sentence with a gene (the head), a phenotype
-(the tail) and whether they are related, as `True` or `TRUE`.
+"""PGR, phenotypes and genes: a header row, then in each row a sentence with a gene (the head), a phenotype (the tail)
+and whether they are related, as `True` or `TRUE`.
 
-Offsets count characters of the sentence as it stands in the file, with `&lt;` for `<`; tokens are made of the
-characters that are meant. A column CONFIRMATION, in which curators judged the label of a test row, may follow; the
-label is RELATION all the same, made as in the training rows.
+Offsets count characters of the sentence as it is in the file, with `&lt;` for `<`; tokens are made of the unescaped
+text. A column CONFIRMATION, in which curators judged the label of a test row, may follow; the label is RELATION all the
+same, made as in the training rows.
 """
 
 import html
@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fedrel.corpus import NA, Instance, Mention, Skipped
 from fedrel.corpus.columns import shortened, split_columns, whole_number
+from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.types import NA, Instance, Mention, Skipped
 from fedrel.errors import UserError
 
 _NEEDED = (
@@ -28,17 +29,13 @@ _LABELS = {"true": "related", "false": NA}
 Span = tuple[int, int]
 
 
-def read(path: Path, skip: Skipped) -> Iterator[Instance]:
-    return (instance for _, instance in rows(path, skip))
-
-
-def rows(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line."""
+def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
+    """Every sentence with its place, file:line. A row whose gene or phenotype is not in its sentence is skipped."""
     names: tuple[str, ...] | None = None
     for number, line in numbered_lines(path):
         where = f"{path}:{number}"
         if names is None:
-            names = _headline(line, where)
+            names = _header(line, where)
             continue
         row = dict(zip(names, split_columns(line, names, where), strict=True))
         instance = _instance(row, where, skip)
@@ -46,7 +43,7 @@ def rows(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
             yield where, instance
 
 
-def _headline(line: str, where: str) -> tuple[str, ...]:
+def _header(line: str, where: str) -> tuple[str, ...]:
     names = tuple(column.strip() for column in line.split("\t"))
     missing = [name for name in _NEEDED if names.count(name) != 1]
     if missing:
@@ -60,7 +57,7 @@ def _instance(row: dict[str, str], where: str, skip: Skipped) -> Instance | None
     relation = _LABELS.get(row["RELATION"].strip().lower())
     if relation is None:
         raise UserError(f'{where}: RELATION is "{shortened(row["RELATION"])}"; it must be True or False')
-    told = [
+    given = [
         (
             row[side].strip(),
             whole_number(row[f"{side}_START_POSITION"], f"{side}_START_POSITION", where),
@@ -68,10 +65,10 @@ def _instance(row: dict[str, str], where: str, skip: Skipped) -> Instance | None
         )
         for side in _SIDES
     ]
-    for side, (name, _, _) in zip(_SIDES, told, strict=True):
+    for side, (name, _, _) in zip(_SIDES, given, strict=True):
         if not name:
             raise UserError(f"{where}: {side} is empty; it names the entity in the sentence")
-    text, spans = _located(row["SENTENCE"], told)
+    text, spans = _located(row["SENTENCE"], given)
     for side, span in zip(_SIDES, spans, strict=True):
         if span is None:
             skip(where, f"the {side.lower()} is not in the sentence")
@@ -79,23 +76,23 @@ def _instance(row: dict[str, str], where: str, skip: Skipped) -> Instance | None
     tokens, begins, ends = tokenize(text)
     head, tail = (
         Mention(row[f"{side}_ID"].strip() or name, *token_span(begins, ends, *span, f"{where}: {side}"), side)
-        for side, (name, _, _), span in zip(_SIDES, told, spans, strict=True)
+        for side, (name, _, _), span in zip(_SIDES, given, spans, strict=True)
         if span
     )
     return Instance(tokens, head, tail, relation)
 
 
-def _located(raw: str, told: list[tuple[str, int, int]]) -> tuple[str, Sequence[Span | None]]:
-    """The sentence with `<` for `&lt;`, and where each name stands in it (None: nowhere)."""
-    found = [span for it in told if (span := _find(raw, *it))]
-    if len(found) == len(told):
+def _located(raw: str, given: list[tuple[str, int, int]]) -> tuple[str, Sequence[Span | None]]:
+    """The sentence with `<` for `&lt;`, and where each name is in it (None: nowhere)."""
+    found = [span for it in given if (span := _find(raw, *it))]
+    if len(found) == len(given):
         return _unescaped(raw, found)
-    meant = html.unescape(raw)  # a name may be written with the characters that are meant, too
-    return meant, [_find(meant, *it) for it in told]
+    unescaped = html.unescape(raw)  # a name may be written unescaped, too
+    return unescaped, [_find(unescaped, *it) for it in given]
 
 
 def _find(text: str, name: str, start: int, end: int) -> Span | None:
-    """The name where the offsets say, else where it stands nearest: as a word of any case, or inside a word as it is
+    """The name where the offsets say, else its occurrence nearest to there: as a word in any case, or inside a word
     (tumor in tumors).
     """
     if text[start:end] == name:
@@ -116,3 +113,19 @@ def _unescaped(text: str, spans: list[Span]) -> tuple[str, list[Span]]:
         whole += html.unescape(text[begin:end])
         moved[end] = len(whole)
     return whole, [(moved[start], moved[end]) for start, end in spans]
+
+
+def _by_content(sample: Sample) -> str | None:
+    names = {"SENTENCE", *_SIDES}
+    if len(sample.columns) > 1 and names & set(sample.columns):
+        return "its first line names the columns SENTENCE, GENE, PHENOTYPE"
+    return None
+
+
+FORMAT = Format(
+    what="columns between tabs that begin with FILE_ID, SENTENCE, GENE, PHENOTYPE",
+    sentences=read,
+    gold=True,
+    by_content=_by_content,
+    header_rows=lambda path, first: 1,
+)

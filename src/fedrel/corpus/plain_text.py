@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus import Document, Skipped
 from fedrel.corpus.checks import EMPTY, files, opened
+from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 LONGEST = 1_000_000  # characters of a document
@@ -22,6 +23,7 @@ _BREAKS = (re.compile(r"\n[^\S\n]*\n"), re.compile(r"\n"), re.compile(r"\s"))  #
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """Every document of a file or a folder. Files without text are skipped."""
     if path.is_file():
         yield from _documents(path, path.name, skip)
         return
@@ -68,3 +70,12 @@ def _last_break(text: str) -> int:
         if end:
             return end
     return len(text)
+
+
+def _by_content(sample: Sample) -> str | None:
+    return "plain text" if sample.suffix == ".txt" else None
+
+
+FORMAT = Format(
+    what="plain text, a file or a folder", documents=read, by_content=_by_content, general=True, extensions=(".txt",)
+)

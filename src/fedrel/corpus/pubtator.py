@@ -1,4 +1,4 @@
-"""PubTator: title and abstract, then a row between tabs for each mention and for each relation; a blank line ends it.
+"""PubTator: title and abstract, then a tab-separated row for each mention and each relation; a blank line ends it.
 
     1234|t|Aspirin and pain
     1234|a|Aspirin eases headache.
@@ -7,7 +7,7 @@
 
 Offsets count characters of the title, one separator and the abstract. A relation joins two concepts: it holds for
 every pair of mentions of the one and the other. A mention of several concepts (`D001|D002`) is a mention of each; -1
-says that it has none. Further columns are left alone.
+says that it has none. Further columns are ignored.
 """
 
 import re
@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from fedrel.corpus import Annotation, Document, Skipped
-from fedrel.corpus.checks import EMPTY, sentences_at, stretch
+from fedrel.corpus.checks import EMPTY, each_file, sentences_at, stretch
 from fedrel.corpus.columns import shortened, whole_number
+from fedrel.corpus.format import Format, Sample, has_extension
 from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
@@ -31,6 +32,7 @@ Lines = list[tuple[int, str]]
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """Every document of one file. Those without text are skipped, and relations of concepts that are not marked."""
     for block in _blocks(path):
         document = _document(path, block, skip)
         if document.text.strip():
@@ -40,7 +42,7 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
 
 
 def _blocks(path: Path) -> Iterator[Lines]:
-    """The lines of each document. Every one begins with its title; so it does where the blank line was forgotten."""
+    """The lines of each document. A title begins the next one, even where the blank line before it is missing."""
     block: Lines = []
     name = ""
     for number, line in numbered_lines(path):
@@ -106,3 +108,18 @@ def _joined(
             skip(where, "the relation joins a concept that is not marked in the text")
         for one, other in pairs:
             yield one, relation, other
+
+
+def _by_content(sample: Sample) -> str | None:
+    return "its first line begins like 123|t|Title" if _TEXT.match(sample.lines[0].lstrip()) else None
+
+
+FORMAT = Format(
+    what="PubTator: lines such as 123|t|Title",
+    documents=each_file(read, ".txt", ".pubtator"),
+    gold=True,
+    by_name=has_extension(".pubtator"),
+    by_content=_by_content,
+    extensions=(".txt", ".pubtator"),
+    infixes=(".pubtator",),
+)

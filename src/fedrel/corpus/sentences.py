@@ -2,13 +2,13 @@
 
 import re
 
-from sentencex import get_sentence_boundaries
-
 _ODD_SPACE = re.compile(r"[^\S \n\r\t]")
 
 
 def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
-    """Where each sentence begins and ends in `text`, without the white space around it; none is empty."""
+    """Start and end of each sentence in `text`, without the white space around it; none is empty."""
+    from sentencex import get_sentence_boundaries  # a machine that only trains may lack it
+
     # The splitter stumbles over white space of more than one byte; a blank in its place keeps every offset.
     plain = _ODD_SPACE.sub(" ", text)
     spans = []

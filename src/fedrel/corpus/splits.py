@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrel.corpus.formats import FORMATS, Format
+from fedrel.corpus.format import Format
+from fedrel.corpus.formats import FORMATS
 from fedrel.errors import UserError
 
 _NAMES = {
@@ -15,19 +16,18 @@ _NAMES = {
     "test": ("test", "test_gs"),
 }
 _PATTERNS = {split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)})(?:[_-]?set)?") for split, names in _NAMES.items()}
-_INSIDE = re.compile(r"\.pubtator|\.bioc|_abstracts", re.IGNORECASE)  # parts of a name that tell of the format
 
 
 def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
-    """What stands for each split; train must be there."""
+    """The file or folder of each split that is there; UserError if train is not."""
     found = splits_in(path, source)
     if "train" not in found:
-        raise UserError(f"{path}: no training file; {_expected(path, source, FORMATS[source])}")
+        raise UserError(f"{path}: no training file; {_expected(path, source)}")
     return found
 
 
 def splits_in(path: Path, source: str) -> dict[str, Path]:
-    """What stands for each split, as far as it is there. A single file, or a folder of documents without splits, is
+    """The file or folder of each split that is there. A single file, or a folder of documents without splits, is
     train.
     """
     if path.is_file():
@@ -36,52 +36,50 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[source]
     found: dict[str, Path] = {}
-    for candidate in _candidates(path, source, form):
-        split = split_of(candidate)
+    for candidate in _candidates(path, form):
+        split = split_of(candidate, form)
         if split and split in found:
             one, other = (it.relative_to(path) for it in (found[split], candidate))
             raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
         if split:
             found[split] = candidate
-    if form.documents and not found and source != "chemprot":
+    if form.documents and not form.candidates and not found:
         return {"train": path}
     return found
 
 
-def split_of(path: Path) -> str | None:
-    """`nyt10_val.json` is dev, and so is the folder `dev`."""
-    name = _INSIDE.sub("", path.name if path.is_dir() else path.stem).lower()
+def split_of(path: Path, *formats: Format) -> str | None:
+    """`nyt10_val.json` is dev, and so is the folder `dev`. Infixes that these formats have in names are ignored."""
+    name = (path.name if path.is_dir() else path.stem).lower()
+    for infix in (infix for form in formats for infix in form.infixes):
+        name = name.replace(infix, "")
     return next((split for split, pattern in _PATTERNS.items() if pattern.fullmatch(name)), None)
 
 
 def folds(path: Path, source: str) -> list[Path]:
-    """Folders in a folder that have splits each, such as 1 … 10 for cross-validation."""
+    """Folders in a folder that have splits each, such as 1 … 10 for cross-validation, in the order of their numbers."""
+    form = FORMATS[source]
     inner = sorted((it for it in path.iterdir() if _is_visible_folder(it)), key=_by_number)
-    return [it for it in inner if any(split_of(file) for file in _candidates(it, source, FORMATS[source]))]
+    return [it for it in inner if any(split_of(file, form) for file in _candidates(it, form))]
 
 
 def files_of(path: Path, source: str) -> list[Path]:
-    """Every file that a split is read from."""
+    """Every file that a split, which is a file or a folder, is read from."""
     if path.is_dir():
         return sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
-    if source == "chemprot":
-        from fedrel.corpus import chemprot  # needs more than a machine that only trains may have
-
-        return list(chemprot.files(path))
-    if source in ("brat", "i2b2"):  # a text, and its annotations beside it
-        return sorted(file for file in path.parent.iterdir() if file.is_file() and file.stem == path.stem)
-    return [path]
+    files = FORMATS[source].files
+    return list(files(path)) if files else [path]
 
 
-def _candidates(path: Path, source: str, form: Format) -> Iterator[Path]:
-    if source == "chemprot":  # its splits lie side by side, or each in a folder of its own as published
-        yield from sorted([*path.glob("*_abstracts*.tsv"), *path.glob("*/*_abstracts*.tsv")])
+def _candidates(path: Path, form: Format) -> Iterator[Path]:
+    if form.candidates:
+        yield from form.candidates(path)
         return
     entries = sorted(path.iterdir())
     files = [it for it in entries if it.suffix.lower() in form.extensions and it.is_file()]
     yield from files
     if form.documents:
-        named = [file for file in files if split_of(file)]
+        named = [file for file in files if split_of(file, form)]
         if named and len(named) < len(files):  # to take the one for a split would leave the other out unseen
             other = next(file for file in files if file not in named)
             raise UserError(
@@ -91,13 +89,13 @@ def _candidates(path: Path, source: str, form: Format) -> Iterator[Path]:
         yield from (it for it in entries if _is_visible_folder(it))
 
 
-def _expected(path: Path, source: str, form: Format) -> str:
+def _expected(path: Path, source: str) -> str:
+    form = FORMATS[source]
     inner = folds(path, source) if not form.documents else []
     if inner:
         return f"{len(inner)} folders in it have one: name one of them, such as {inner[0]}"
-    if source == "chemprot":
-        return "expected chemprot_training_abstracts.tsv or the like"
-    return f"expected {', '.join(f'train{extension}' for extension in form.extensions)} or the like"
+    names = form.training_file or ", ".join(f"train{extension}" for extension in form.extensions)
+    return f"expected {names} or the like"
 
 
 def _is_visible_folder(path: Path) -> bool:

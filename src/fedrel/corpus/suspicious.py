@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 from itertools import combinations
 
-from fedrel.corpus import SHOWN, Document, Instance, LabelledText
+from fedrel.corpus.types import SHOWN, Document, Instance, LabelledText
 
 LONGEST, SHORTEST = 300, 3  # tokens of a sentence
 

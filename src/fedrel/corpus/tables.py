@@ -1,12 +1,12 @@
-"""A table, CSV or TSV, with a header, a text column and perhaps an id column.
+"""A table, CSV or TSV, with a header row, a text column and perhaps an id column.
 
     id,text
     n1,"Aspirin eases pain, mostly."
 
 The text column is called text, sentence, body, abstract, content or note (the first of these that there is), or
 is the only column with one of these words in its name. Without an id column (id, doc_id or document) a row
-is called after its file and line. Columns of .tsv files lie between tabs, those of others between commas,
-semicolons or tabs, whichever the first line has most of. Other columns are left alone.
+is called after its file and line. Columns of .tsv files are separated by tabs, those of others by commas,
+semicolons or tabs, whichever the first line has most of. Other columns are ignored.
 """
 
 import csv
@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from fedrel.corpus import Document, Skipped
-from fedrel.corpus.checks import EMPTY, opened
+from fedrel.corpus.checks import EMPTY, each_file, opened
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 TEXT = ("text", "sentence", "body", "abstract", "content", "note")
@@ -28,6 +29,7 @@ _SHOWN = 20  # columns that a message lists
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
+    """A document for each row of one file. Rows without text are skipped."""
     rows = _rows(path)
     line, header = next(rows, (1, []))
     text_at, id_at = _columns(header, f"{path}:{line}")
@@ -44,7 +46,7 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
 
 
 def _columns(header: list[str], where: str) -> tuple[int, int | None]:
-    """Where the text and the id stand."""
+    """The positions of the text and of the id, if there is one. UserError unless exactly one column can be the text."""
     names = [cell.strip().casefold() for cell in header]
     exact = next((name for name in TEXT if name in names), None)
     fitting = [at for at, name in enumerate(names) if (name == exact if exact else _WORDS.search(name))]
@@ -89,3 +91,27 @@ def _sentence(error: str) -> str:
     if "expected after" in error:
         return 'a quote stands alone within a quoted cell; write it twice ("")'
     return f"not a row of a table ({error})"
+
+
+def _by_content(sample: Sample) -> str | None:
+    if len(sample.columns) > 1 and (column := _text_column(sample.columns)):
+        return f'a table between tabs with the column "{column}"'
+    commas = [name.strip(' "') for name in re.split("[,;]", sample.lines[0])] if sample.suffix == ".csv" else []
+    if column := _text_column(commas):
+        return f'a table between commas with the column "{column}"'
+    return None
+
+
+def _text_column(names: list[str]) -> str | None:
+    exact = (name for name in names if name.strip().casefold() in TEXT)
+    near = (name for name in names if any(word in name.casefold() for word in TEXT))
+    return next(exact, None) or next(near, None)
+
+
+FORMAT = Format(
+    what="CSV or TSV with a header row and a column of texts",
+    documents=each_file(read, ".csv", ".tsv"),
+    by_content=_by_content,
+    general=True,
+    extensions=(".csv", ".tsv"),
+)

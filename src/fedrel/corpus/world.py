@@ -14,7 +14,7 @@ from itertools import count
 from random import Random
 from typing import NamedTuple
 
-from fedrel.corpus import NA, SPLITS, Instance
+from fedrel.corpus.types import NA, SPLITS, Instance
 from fedrel.corpus.world_phrases import STRIDE, Relation, Writer, phrases
 from fedrel.errors import UserError, suggest
 

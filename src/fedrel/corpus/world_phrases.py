@@ -11,7 +11,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from fedrel.corpus import Mention
+from fedrel.corpus.types import Mention
 
 # A prime that shares no factor with any count used here: n * STRIDE % count, for n = 0, 1, 2 ...,
 # visits every number below count once, in an order that looks random.

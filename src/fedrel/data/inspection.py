@@ -1,4 +1,4 @@
-"""What is in a data set of any format: counts, labels, bags, pairs in two splits, rows to look at, what to do next."""
+"""What is in a data set of any format: counts, labels, bags, pairs in two splits, suspicious rows, what to do next."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Literal
 import numpy as np
 
 from fedrel import config
-from fedrel.corpus import SHOWN, SPLITS, Skipped, biobert, classification
+from fedrel.corpus import FORMATS, SHOWN, SPLITS, Skipped
 from fedrel.corpus.detection import Detected, detect
-from fedrel.corpus.formats import FORMATS, Reading
 from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.reading import Reading
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.splits import find_splits, folds
 from fedrel.corpus.suspicious import Suspicions
-from fedrel.data import loading
+from fedrel.data.loading import load
 from fedrel.data.store import Dataset, Split
 from fedrel.errors import UserError, suggest
 
@@ -39,6 +39,8 @@ class Part:
 
 @dataclass
 class Report:
+    """What `fedrel data check` says of a data set."""
+
     path: str
     format: str
     why: str
@@ -53,6 +55,7 @@ class Report:
     advice: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
+        """The report as `fedrel data check --json` prints it."""
         return {
             "path": self.path,
             "format": self.format,
@@ -82,7 +85,9 @@ def _part_as_json(part: Part, kind: str) -> dict[str, object]:
 
 
 def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None] = lambda line: None) -> Report:
-    """Refuses what `fedrel run` would refuse, except pairs in two splits, which it counts."""
+    """What is in a file or folder, in this format or in the one that is detected. UserError for what `fedrel run` would
+    refuse, except pairs in two splits, which are counted.
+    """
     if source is not None and source not in FORMATS:
         raise UserError(f'"{source}" is no format of files{suggest(source, FORMATS)}')
     found = detect(path) if source is None else Detected(source, "as told with --source")
@@ -93,7 +98,7 @@ def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None]
         return _folds(path, found)
     if form.texts:
         return _classification(path, found)
-    if form.rows or (form.gold and _has_relations(path, found.source)):
+    if form.documents is None or (form.gold and _has_relations(path, found.source)):
         return _labelled(path, found, say)
     return _documents(path, found)
 
@@ -103,7 +108,7 @@ def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None]
 
 def _labelled(path: Path, found: Detected, say: Callable[[str], None]) -> Report:
     table = {"data": {"source": found.source, "path": str(path)}}
-    dataset = loading.load(config.parse(table, "fedrel data check").data, say=say)
+    dataset = load(config.parse(table, "fedrel data check").data, say=say)
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
     report.suspicious = Suspicions(blinded=form.blinded)
@@ -130,7 +135,7 @@ def _counts_of_file(split: str, reading: Reading, report: Report) -> dict[str, i
     skipped = reading.skipped
     report.skipped.reasons += skipped.reasons
     report.skipped.examples = [*report.skipped.examples, *skipped.examples][:SHOWN]
-    if reading.form.rows:
+    if reading.form.sentences:
         return {"rows": _rows_in(reading.path, report.format), "left_out": skipped.total}
     return {
         "documents": reading.documents,
@@ -140,16 +145,16 @@ def _counts_of_file(split: str, reading: Reading, report: Report) -> dict[str, i
 
 
 def _rows_in(path: Path, source: str) -> int:
-    """Counted apart from the reader, so that a row which it loses would show."""
+    """The rows of a file. Where a line is a row they are counted apart from the reader, so that a row which it loses
+    would show.
+    """
+    header_rows = FORMATS[source].header_rows
+    if header_rows is None:
+        reading = Reading(source, path)
+        return sum(1 for _ in reading.rows()) + reading.skipped.total
     lines = numbered_lines(path)
     first = next(lines, None)
-    return 1 + sum(1 for _ in lines) - _headlines(path, source, first[1]) if first else 0
-
-
-def _headlines(path: Path, source: str, first: str) -> int:
-    if source == "classification":
-        return 3 if path.suffix == ".tab" else int(classification.is_headline(first))
-    return {"pgr": 1, "biobert": int(biobert.is_headline(first))}.get(source, 0)
+    return 1 + sum(1 for _ in lines) - header_rows(path, first[1]) if first else 0
 
 
 def _add_counts(part: Part, dataset: Dataset, split: Split) -> None:

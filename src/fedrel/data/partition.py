@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrel import config
-from fedrel.corpus import NA, Instance, opennre
+from fedrel.corpus import NA, classification, opennre
 from fedrel.data.store import Dataset, Ints, iterate
 from fedrel.errors import UserError
 from fedrel.util.seeds import derive
@@ -95,40 +95,33 @@ def require_names(names: Iterable[str], where: str) -> None:
 
 
 def write_parts(dataset: Dataset, division: Division, folder: Path) -> str:
-    """Everybody's sentences in a folder of their own, in their order, and in the coordinator's also dev and test, where
-    the platforms do not hold them out; the name of the format.
+    """Writes everybody's sentences into a folder of their own, in their order, and into the coordinator's also dev and
+    test where the platforms do not hold them out. Returns the name of the format.
     """
     source, suffix, lines = (
-        ("opennre", "jsonl", opennre.lines) if dataset.has_pairs else ("classification", "tsv", _text_lines)
+        ("opennre", "jsonl", opennre.lines) if dataset.has_pairs else ("classification", "tsv", classification.lines)
     )
     everybody = [(name, "train", dataset.train, rows) for name, rows in division.platforms.items()]
     coordinator = [(COORDINATOR, "train", dataset.train, division.server)] if len(division.server) else []
-    judged = [
+    held_out = [
         (party, name, split, rows)
         for name, split in (("dev", dataset.dev), ("test", dataset.test))
-        for party, rows in _judges(dataset, division, name).items()
+        for party, rows in _holders(dataset, division, name).items()
     ]
     (folder / COORDINATOR).mkdir(exist_ok=True)
-    for party, name, split, rows in (*everybody, *coordinator, *judged):
+    for party, name, split, rows in (*everybody, *coordinator, *held_out):
         (folder / party).mkdir(exist_ok=True)
         with (folder / party / f"{name}.{suffix}").open("w", encoding="utf-8", newline="") as file:
             file.writelines(lines(iterate(dataset, split, rows)))
     return source
 
 
-def _judges(dataset: Dataset, division: Division, split: str) -> Mapping[str, Ints | None]:
-    """Who has which rows of dev or test."""
+def _holders(dataset: Dataset, division: Division, split: str) -> Mapping[str, Ints | None]:
+    """Who has which rows of dev or test; None: all of them."""
     held = one_after_another(dataset.held_out.get(split, {}))
     if held.keys() != division.platforms.keys():  # nobody's in particular
         return {COORDINATOR: None}
     return {party: rows for party, rows in held.items() if len(rows)}
-
-
-def _text_lines(texts: Iterable[Instance]) -> Iterator[str]:
-    """Text and label, which are read as the same words again: a token holds no space."""
-    yield "text\tlabel\n"
-    for text in texts:
-        yield f"{' '.join(text.tokens)}\t{text.relation}\n"
 
 
 def count_labels(dataset: Dataset, rows: Ints) -> Ints:
@@ -250,7 +243,7 @@ def _by_folder(dataset: Dataset, settings: config.Partition) -> Division:
 
 
 def one_after_another(held: Mapping[str, int]) -> dict[str, Ints]:
-    """The rows of each, who hold so many."""
+    """The row numbers of each holder, from how many rows each holds in this order."""
     ends = np.cumsum([0, *held.values()])
     return {name: np.arange(begin, end) for name, begin, end in zip(held, ends, ends[1:], strict=False)}
 

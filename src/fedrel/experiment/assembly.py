@@ -14,8 +14,10 @@ import torch
 from fedrel import config
 from fedrel.algorithms import METHODS
 from fedrel.config import Experiment
+from fedrel.corpus.formats import FORMATS
 from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
+from fedrel.data.sources import with_metric
 from fedrel.data.store import Dataset, Ints, Split, sentence_bags
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding
@@ -96,12 +98,14 @@ class Setup:
 
 
 def read_experiment(path: Path | None, settings: Iterable[str] = ()) -> Experiment:
-    """The experiment in a file with settings on top; a mistake in the file is told with its line."""
+    """The experiment in a file with settings on top and its metric filled in; a mistake in the file is told with its
+    line.
+    """
     table, text = config.read_table(path)
     written = config.parse(table, str(path), text)
     choose_method(written.method, str(path), text)
     require_extractor(written, str(path), text)
-    return config.read(path, settings)
+    return with_metric(config.read(path, settings))
 
 
 def choose_method(settings: Mapping[str, object], where: str = "", text: str = "") -> tuple[Algorithm, str]:
@@ -131,16 +135,18 @@ def plugins_of(experiment: Experiment) -> dict[str, Origin]:
         (METHODS, method),
         (DENOISERS, str(experiment.method.get("denoiser", "none"))),
         (EXTRACTORS, experiment.extractor.kind),
+        (FORMATS, experiment.data.source),
     ]
     found = {name: registry.origin(name) for registry, name in names if name in registry}
     return {name: origin for name, origin in found.items() if origin is not None}
 
 
 def complete(experiment: Experiment) -> Experiment:
-    """With the method's own settings filled in, so that a run's folder says all about it; refused, with what to change,
-    if the settings do not go together.
+    """With the method's own settings and the metric filled in, so that a run's folder says all about it; refused, with
+    what to change, if the settings do not go together.
     """
     require_extractor(experiment)
+    experiment = with_metric(experiment)
     algorithm, _ = choose_method(experiment.method)
     if objection := algorithm.objection(experiment) or _objection(experiment):
         raise UserError(objection)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedrel import config
+from fedrel.data.sources import with_metric
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification
 from fedrel.experiment.assembly import METRICS, complete
@@ -138,7 +139,7 @@ def read(
         if not isinstance(asked.get(key, []), list):
             raise UserError(f"{where}{config.line_of(text, 'compare.', key)}: compare.{key} must be a list")
     scaled_down = quick_scale(asked, "compare", _OF_QUICK, where, text, data) if quick else {}
-    main = str(asked.get("metric") or config.parse(table).training.metric)  # that a paper's plain number means
+    main = str(asked.get("metric") or with_metric(config.parse(table)).training.metric)  # what a paper's number means
     rows = [_row(item, main, where) for item in (list(methods) or asked.get("rows") or DEFAULT_ROWS)]
     seeds = seeds or scaled_down.get("seeds")
     number = seeds or whole(asked.get("seeds", 5), f"{where}: compare.seeds")

@@ -1,0 +1,114 @@
+"""What fedrel knows of a format of files: one `Format` each, in the file of its reader.
+
+Adding one to fedrel takes a file with a `FORMAT` in it and a line in `fedrel.corpus.formats`. Another package adds one
+by an entry point of the group `fedrel.formats` that names its `FORMAT`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from fedrel.corpus.types import Document, Instance, LabelledText, Skipped
+
+Item = TypeVar("Item")
+Reader = Callable[[Path, Skipped], Iterator[Item]]  # what it leaves out, it reports to the second argument
+Placed = tuple[str, Item]  # with its place for messages, file:line
+_KEY = re.compile(r'"(\w+)"\s*:')
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The beginning of a file, by which its format is recognised."""
+
+    path: Path
+    lines: Sequence[str]  # the first few that are not blank, at least one, without line ends
+
+    @property
+    def suffix(self) -> str:
+        """The extension in lower case, with its dot."""
+        return self.path.suffix.lower()
+
+    @property
+    def columns(self) -> list[str]:
+        """The cells of the first line, which tabs separate, without white space around them."""
+        return [cell.strip() for cell in self.lines[0].split("\t")]
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the JSON object in the first line; of one that is cut off, those as far as it goes."""
+        first = self.lines[0].lstrip()
+        if not first.startswith("{"):
+            return set()
+        try:
+            return set(json.loads(first))
+        except (ValueError, RecursionError):
+            return set(_KEY.findall(first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How files of one format are read and recognised, which of them are which split, and what their labels are.
+
+    Exactly one of `sentences`, `documents` and `texts` is given. A reader raises UserError, with file and line, for
+    input that it cannot read; rows that are left out for a good reason it reports to the `Skipped` that it is given.
+    """
+
+    what: str  # in a few words, for people who look for the name of theirs
+    sentences: Reader[Placed[Instance]] | None = None  # sentences with one labelled pair of entities each
+    documents: Reader[Document] | None = None  # whole texts; it is given a file, or a folder of them
+    texts: Reader[Placed[LabelledText]] | None = None  # texts with one label each
+
+    # Labels. Gold ones are evaluated sentence by sentence; those of distant supervision as a ranking of facts.
+    gold: bool = False  # people labelled the sentences; of documents: relations may be marked in them
+    metric: str = ""  # default of training.metric; empty: see `default_metric`
+    blinded: bool = False  # names of entities are replaced, so that it is unknown which rows are about the same pair
+
+    # Recognition. Names come before content, and content that is specific to a format before that of `general` ones.
+    by_name: Callable[[Path], bool] | None = None  # whether the name of a file says that it is in this format
+    by_content: Callable[[Sample], str | None] | None = None  # what in a file says so, in a few words, if anything does
+    general: bool = False  # `by_content` looks for what files of other formats may have, too
+
+    # Files. A split is a file named after it (train.jsonl, nyt10_val.txt); of documents, or a folder.
+    extensions: tuple[str, ...] = (".jsonl", ".json", ".txt", ".tsv")  # of these files, in lower case
+    infixes: tuple[str, ...] = ()  # parts of their names to ignore when looking for the split: .bioc in train.bioc.xml
+    candidates: Callable[[Path], Iterable[Path]] | None = None  # these files in a folder, where extensions do not do
+    training_file: str = ""  # what a training file may be called, for messages; empty: train and an extension
+    files: Callable[[Path], Sequence[Path]] | None = None  # all files that a split in one is read from; None: only it
+    # Where each line is a row: how many lines come before the first row, by the file and its first line. Else None.
+    header_rows: Callable[[Path, str], int] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(it is not None for it in (self.sentences, self.documents, self.texts)) != 1:
+            raise ValueError("a Format needs exactly one of sentences, documents and texts")
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it can be trained on."""
+        return self.documents is None or self.gold
+
+    @property
+    def default_metric(self) -> str:
+        """What chooses the best round unless the experiment says otherwise: `metric`, else accuracy for labelled texts,
+        micro_f1 for gold labels and ap, average precision of the ranked facts, for distant supervision.
+        """
+        return self.metric or ("accuracy" if self.texts else "micro_f1" if self.gold else "ap")
+
+
+def no_header(path: Path, first: str) -> int:
+    """`header_rows` of a format whose first line is a row."""
+    return 0
+
+
+def has_extension(*extensions: str) -> Callable[[Path], bool]:
+    """`by_name` of a format that has extensions of its own, given in lower case with their dots."""
+    return lambda path: path.suffix.lower() in extensions
+
+
+def same_stem(path: Path) -> list[Path]:
+    """`files` of a format that keeps a text and its annotations side by side: all that differ in extension alone."""
+    return sorted(file for file in path.parent.iterdir() if file.is_file() and file.stem == path.stem)

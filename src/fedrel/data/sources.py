@@ -1,0 +1,55 @@
+"""What `data.source` may name: the built-in world, or a format of files that can be trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fedrel.config import AUTO, Data, Experiment
+from fedrel.corpus import FORMATS, NA
+from fedrel.corpus.formats import labelled_formats
+from fedrel.errors import UserError, suggest
+
+WORLD = "world"
+_METRIC_OF_WORLD = "ap"  # it is distant supervision
+
+
+def require_source(source: str) -> None:
+    """Raises UserError, with what it may have meant, for a name that is neither the world nor a labelled format."""
+    if source != WORLD and not (source in FORMATS and FORMATS[source].labelled):
+        raise UserError(f'data.source = "{source}" is unknown{suggest(source, [WORLD, *labelled_formats()])}')
+
+
+def with_metric(experiment: Experiment) -> Experiment:
+    """The experiment with the metric that its data call for where it leaves that open: gold labels are evaluated
+    sentence by sentence, those of distant supervision as a ranking of facts.
+    """
+    if experiment.training.metric != AUTO:
+        return experiment
+    source = experiment.data.source
+    require_source(source)
+    metric = _METRIC_OF_WORLD if source == WORLD else FORMATS[source].default_metric
+    return replace(experiment, training=replace(experiment.training, metric=metric))
+
+
+def are_texts(data: Data) -> bool:
+    """Whether the data are plain texts with a label each, without a pair of entities."""
+    return data.source != WORLD and FORMATS[data.source].texts is not None
+
+
+def has_na(data: Data) -> bool:
+    """Whether "no relation" is one of the labels."""
+    return data.na == "keep" and not are_texts(data)
+
+
+def agreed_relations(data: Data) -> list[str]:
+    """The relations agreed beforehand, without NA, which is the first by itself; UserError if one is named twice."""
+    names = [name for name in data.relations if not (name == NA and has_na(data))]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f'data.relations names "{twice[0]}" twice; name it once')
+    return names
+
+
+def kind_of(data: Data) -> dict[str, Any]:
+    """What `build` has to know of the data as a whole, as its keyword arguments."""
+    return {"relations": agreed_relations(data), "na": has_na(data), "has_pairs": not are_texts(data)}
