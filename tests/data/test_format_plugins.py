@@ -1,0 +1,261 @@
+"""A format that is not fedrel's own, by one line in the registry or by an installed package: everything works on it."""
+
+import json
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedrel import config
+from fedrel.corpus import FORMATS, Skipped
+from fedrel.corpus.detection import detect
+from fedrel.corpus.documents import Documents
+from fedrel.data import cache as data_cache
+from fedrel.data.sources import with_metric
+from fedrel.errors import UserError
+from fedrel.experiment.parties import federated
+from fedrel.util import plugins
+from tests.data import tacred
+from tests.instances import items, sentences, write
+from tests.loading import load
+from tests.parity.consortium import PLATFORMS, Consortium
+
+SMALL = (
+    *("training.rounds=2", "training.epochs=1", "partition.platforms=2", "extractor.filters=8"),
+    *("extractor.min_count=1", "engine.device=cpu", "method.name=fedavg"),
+)
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs a package of one module, with entry points for its formats: name → attribute."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    added: set[str] = set()
+
+    def forget():
+        for cached in (plugins._found, data_cache.readers_version):
+            cached.cache_clear()
+        FORMATS._loaded.clear()
+        for name in added:
+            sys.modules.pop(name, None)
+
+    def add(name, code, **formats):
+        added.add(name)
+        (site / name).mkdir(exist_ok=True)
+        (site / name / "__init__.py").write_text(code)
+        shutil.rmtree(site / name / "__pycache__", ignore_errors=True)
+        described = site / f"{name}-1.0.dist-info"
+        described.mkdir(exist_ok=True)
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        points = "".join(f"{entry} = {name}:{attribute}\n" for entry, attribute in formats.items())
+        (described / "entry_points.txt").write_text(f"[fedrel.formats]\n{points}")
+        forget()
+
+    yield add
+    monkeypatch.undo()
+    forget()
+
+
+@pytest.fixture(params=["a line in the registry", "an entry point"])
+def plugged(request, monkeypatch, install):
+    if request.param == "an entry point":
+        install("fedrel_tacred", CODE, tacred="FORMAT")
+    else:
+        monkeypatch.setitem(FORMATS.own, "tacred", tacred.FORMAT)
+
+
+CODE = Path(tacred.__file__).read_text(encoding="utf-8")
+
+
+def write_tacred(folder: Path, count: int, *splits: str) -> Path:
+    """Two rows in three have a relation, which the word between the entities tells."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in splits or ("train", "dev", "test"):
+        rows = []
+        for n in range(count):
+            relation, verb = (("no_relation", "saw"), ("per:spouse", "wed"), ("org:founded_by", "left"))[n % 3]
+            rows.append(
+                {
+                    "id": f"{split}{folder.name}{n}",
+                    "token": ["Then", "Ann", f"B{n}", verb, "Bonn", "."],
+                    **{"subj_start": 1, "subj_end": 2, "obj_start": 4, "obj_end": 4},
+                    **{"subj_type": "PERSON", "obj_type": "CITY", "relation": relation},
+                }
+            )
+        (folder / f"{split}.json").write_text(json.dumps(rows))
+    return folder
+
+
+def options(*settings: str) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
+
+
+def test_data_check_detects_it_and_counts_its_rows(plugged, fedrel, tmp_path):
+    data = write_tacred(tmp_path / "data", 9)
+    outcome = fedrel("data", "check", data, "--json")
+    assert outcome.code == 0, outcome
+    found = json.loads(outcome.out)
+    assert (found["format"], found["why"]) == ("tacred", "train.json: a JSON array with subj_start")
+    assert found["splits"]["train"]["rows"] == 9
+    assert found["splits"]["test"]["sentences_per_relation"] == {"NA": 3, "org:founded_by": 3, "per:spouse": 3}
+    assert found["next"][-1] == f"fedrel run --set data.source=tacred --set data.path={data}"
+    named = json.loads(fedrel("data", "check", data, "--source", "tacred", "--json").out)
+    assert named["splits"] == found["splits"]
+    assert detect(data / "dev.json").source == "tacred"
+
+
+def test_a_run_on_it_is_evaluated_by_micro_f1_and_says_so(plugged, fedrel, tmp_path):
+    data = write_tacred(tmp_path / "data", 30)
+    settings = (*SMALL, "data.source=tacred", f"data.path={data}")
+    outcome = fedrel("run", *options(*settings), "--out", tmp_path / "run")
+    assert outcome.code == 0, outcome
+    assert "micro_f1" in json.loads((tmp_path / "run" / "result.json").read_text())["test"]
+    assert tomllib.loads((tmp_path / "run" / "experiment.toml").read_text())["training"]["metric"] == "micro_f1"
+    chosen = fedrel("run", *options(*settings, "training.metric=ap"), "--out", tmp_path / "ranked")
+    assert chosen.code == 0, chosen
+    assert "ap" in json.loads((tmp_path / "ranked" / "result.json").read_text())["test"]
+
+
+def test_a_partition_of_it_keeps_its_metric_in_the_format_that_is_written(plugged, fedrel, tmp_path):
+    data = write_tacred(tmp_path / "data", 12)
+    settings = options(*SMALL, "data.source=tacred", f"data.path={data}")
+    assert fedrel("data", "partition", *settings, "--out", tmp_path / "parts").code == 0
+    written = config.read(tmp_path / "parts" / "experiment.toml")
+    assert (written.data.source, written.training.metric) == ("opennre", "micro_f1")
+
+
+def test_a_federation_trains_on_it(plugged, tmp_path):
+    world = tmp_path / "world"
+    for name in PLATFORMS:
+        write_tacred(world / name, 12, "train")
+    write_tacred(world / "coordinator", 9, "dev", "test")
+    table = {
+        "data": {"source": "tacred", "path": str(world), "relations": ["per:spouse", "org:founded_by"]},
+        "extractor": {"filters": 8, "embeddings": "trainable"},
+        "method": {"name": "fedavg"},
+        "training": {"rounds": 1},
+        "engine": {"workers": 1, "device": "cpu"},
+    }
+    consortium = Consortium(world, tmp_path / "homes", config.parse(federated(table)))
+    consortium.begin()
+    assert consortium.failures == []
+    assert consortium.coordination.setup.sites.sizes == dict.fromkeys(PLATFORMS, 12)
+    assert consortium.coordination.setup.experiment.training.metric == "micro_f1"
+    [done] = consortium.execution(tmp_path / "run").rounds()
+    assert "micro_f1" in done.line["dev"]
+
+
+def test_it_is_no_text_to_label(plugged, tmp_path):
+    with pytest.raises(UserError, match=r"TACRED.* \(tacred\); text to read is wanted here: chemprot, "):
+        Documents(write_tacred(tmp_path / "data", 3))
+
+
+def test_rows_are_read_as_they_are_and_bad_ones_refused_by_number(tmp_path):
+    path = write_tacred(tmp_path, 2, "train") / "train.json"
+    first, _ = items(tacred.read, path)
+    assert (first.tokens[first.head.start : first.head.end], first.head.type) == (["Ann", "B0"], "PERSON")
+    rows = json.loads(path.read_text())
+    rows[1]["obj_end"] = 6
+    path.write_text(json.dumps(rows))
+    with pytest.raises(UserError, match=r"train\.json: row 2: .*obj_end lie outside"):
+        list(tacred.read(path, Skipped()))
+
+
+# ------------------------------------------------------------------------------------------- by entry points
+
+
+def test_another_version_of_a_plug_in_reads_the_data_anew(install, tmp_path):
+    data = write_tacred(tmp_path / "data", 6)
+    install("fedrel_tacred", CODE, tacred="FORMAT")
+    one, told = load(data, source="tacred")
+    assert told == [f"reading {data} …"]
+    assert load(data, source="tacred")[1] == []
+    install("fedrel_tacred", CODE.replace('"no_relation"', '"per:spouse"'), tacred="FORMAT")
+    other, told = load(data, source="tacred")
+    assert told == [f"reading {data} …"]
+    assert (one.relations, other.relations) == (
+        ["NA", "org:founded_by", "per:spouse"],
+        ["NA", "no_relation", "org:founded_by"],
+    )
+
+
+def test_a_file_that_two_formats_recognise_names_both(install, tmp_path):
+    data = write_tacred(tmp_path / "data", 3)
+    install("fedrel_tacred", CODE, tacred="FORMAT", twin="FORMAT")
+    with pytest.raises(UserError) as caught:
+        detect(data)
+    why = "a JSON array with subj_start"
+    assert str(caught.value) == f"{data}/train.json: could be tacred ({why}) or twin ({why}); choose one with --source"
+
+
+GREEDY = """
+from fedrel.corpus import Format, has_extension
+def read(path, skip):
+    yield from ()
+BY_CONTENT = Format(what="everything", sentences=read, by_content=lambda sample: "anything")
+GENERAL = Format(what="everything", sentences=read, by_content=lambda sample: "anything", general=True)
+BY_NAME = Format(what="names", sentences=read, by_name=has_extension(".ann"))
+"""
+
+
+def test_a_plug_in_does_not_take_files_from_fedrels_own_formats_unseen(install, tmp_path):
+    write(tmp_path / "train.jsonl", sentences(2))
+    install("greedy", GREEDY, greedy="BY_CONTENT", names="BY_NAME")
+    with pytest.raises(UserError, match=r"train\.jsonl: could be opennre \(.*\) or greedy \(anything\); choose one"):
+        detect(tmp_path / "train.jsonl")
+    (tmp_path / "a.ann").write_text("")
+    with pytest.raises(UserError, match=r"a\.ann: could be brat \(the name a\.ann\) or names \(the name a\.ann\)"):
+        detect(tmp_path / "a.ann")
+    install("greedy", GREEDY, greedy="GENERAL")
+    assert detect(tmp_path / "train.jsonl").source == "opennre", "which knows its own content"
+
+
+def test_what_is_specific_comes_before_plain_text(install, tmp_path):
+    (tmp_path / "a.txt").write_text("We met.\n")
+    assert detect(tmp_path / "a.txt").source == "text"
+    install("greedy", GREEDY, greedy="BY_CONTENT")
+    assert detect(tmp_path / "a.txt").source == "greedy"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("FORMAT = 1", r'the plug-in "bad" \(broken:FORMAT, fedrel\.formats\) is no fedrel\.corpus\.Format'),
+        ("from fedrel.corpus import Format\nFORMAT = Format(what='x')", "needs exactly one of sentences, documents"),
+        ("import nothing_of_that_name", "does not load: ModuleNotFoundError"),
+    ],
+)
+def test_a_broken_plug_in_is_named_where_it_is_needed_and_harms_no_other_format(install, tmp_path, code, says):
+    install("broken", code, bad="FORMAT")
+    with pytest.raises(UserError, match=says):
+        load(tmp_path, source="bad")
+    for split in ("train", "dev", "test"):
+        write(tmp_path / "data" / f"{split}.jsonl", sentences(4, prefix=split))
+    assert len(load(tmp_path / "data")[0].train) == 8
+
+
+# ---------------------------------------------------------------------------------------------- the metric
+
+
+@pytest.mark.parametrize(
+    ("source", "metric"),
+    [
+        *(("world", "ap"), ("opennre", "ap"), ("nyt10", "ap"), ("classification", "accuracy")),
+        *((gold, "micro_f1") for gold in ("biobert", "pgr", "chemprot", "brat", "bioc", "pubtator", "i2b2", "jsonl")),
+    ],
+)
+def test_the_labels_of_a_format_choose_the_metric_unless_one_is_set(source, metric):
+    table: dict[str, dict[str, object]] = {"data": {"source": source}}
+    assert with_metric(config.parse(table)).training.metric == metric
+    for given in ("auc", "macro_f1"):
+        assert with_metric(config.parse(table | {"training": {"metric": given}})).training.metric == given
+
+
+@pytest.mark.parametrize("source", ["text", "table", "opennr"])
+def test_what_cannot_be_trained_on_has_no_metric(source):
+    with pytest.raises(UserError, match=f'data.source = "{source}" is unknown'):
+        with_metric(config.parse({"data": {"source": source}}))
