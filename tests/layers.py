@@ -27,7 +27,7 @@ LAYERS = [
     ["algorithms"],
     ["engines"],
     ["experiment"],
-    ["extraction", "sweeps", "report"],
+    ["extraction", "sweeps", "report", "conformance"],
     ["review", "federation"],
     ["cli"],
 ]

@@ -37,7 +37,7 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")
         table.add_row(Text(name, "bold"), method.summary, paper, settings or "–", _stacked(method))
     out.print(table)
     out.print(
-        "Stacked: on a GPU, or with engine.stacked = \"on\", all platforms of a round train as one program. For methods "
+        "Stacked: on a GPU, or with engine.stacked=on, all platforms of a round train as one program. For methods "
         "with a loss of their own only the encoder does; the loss is computed platform by platform, which is slower.",
         soft_wrap=True,
     )
