@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedrel.config import Training
 from fedrel.errors import DivergedError
+from fedrel.learning import fit as fitting
 from fedrel.learning.fit import Fitted, Work, fit_alone
 from fedrel.learning.losses import cross_entropy
 from fedrel.learning.named import Named
@@ -18,6 +19,7 @@ from fedrel.stacked.program import Program
 from fedrel.stacked.schedule import schedule
 from fedrel.stacked.training import Cohort, can_join, train_together
 from tests.helpers import random_split, shard_of, small_model
+from tests.learning.foreign import EXTRACTORS, FOREIGN, Regularised, declared, model_of
 
 CPU = torch.device("cpu")
 TRAINING = Training(epochs=2, batch=4, lr=0.1, weight_decay=0.01, dropout=0.3)
@@ -233,3 +235,47 @@ def test_works_with_different_kinds_of_losses_meet():
         expected, seen = outcome(one, a), outcome(two, b)
         for name in expected:
             torch.testing.assert_close(seen[name], expected[name], rtol=1e-9, atol=1e-9, msg=name)
+
+
+# ------------------------------------------------------------------------------- classes that did not opt in
+
+
+def foreign_works(sizes, **classes):
+    """As works_of, of a model made of these classes."""
+    first, weights = model_of(**classes)
+    works = []
+    for number, size in enumerate(sizes):
+        shard, twin = shard_of(random_split(size, seed=number, pairs=max(size // 3, 1))), first.twin()
+        twin.load(weights, shard)
+        plain = not twin.denoiser.by_bag
+        works.append(Work(twin, shard, TRAINING, 0.1, 40 + number, torch.arange(size), plain, None, None))
+    return works
+
+
+def assert_foreign_same(*, stacked, tolerance=1e-9, **classes):
+    alone, together = foreign_works([9, 16, 4], **classes), foreign_works([9, 16, 4], **classes)
+    assert all(can_join(work) == stacked for work in together)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "by_hand", lambda *args, **kwargs: None)  # plain autograd
+        fitted = [fit_alone(work) for work in alone]
+    found = train_together(together, Cohort(3, CPU))
+    for one, a, two, b in zip(alone, fitted, together, found, strict=True):
+        expected, seen = outcome(one, a), outcome(two, b)
+        assert expected.keys() == seen.keys()
+        for name in expected:
+            torch.testing.assert_close(seen[name], expected[name], rtol=0, atol=tolerance, msg=name)
+
+
+@pytest.mark.parametrize("base", EXTRACTORS)
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_a_subclass_of_an_extractor_trains_one_by_one(base, foreign):
+    assert_foreign_same(encoder=FOREIGN[foreign](base), stacked=False, tolerance=0)
+
+
+@pytest.mark.parametrize("base", EXTRACTORS)
+def test_a_subclass_that_declares_itself_plain_is_stacked(base):
+    assert_foreign_same(encoder=declared(base), stacked=True)
+
+
+def test_a_model_of_another_class_trains_one_by_one():
+    assert_foreign_same(model=Regularised, stacked=False, tolerance=0)

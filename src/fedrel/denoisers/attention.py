@@ -12,6 +12,8 @@ from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_
 
 
 class Attention(Denoiser):
+    stackable = True
+
     def __init__(self, hidden: int, relations: int) -> None:
         super().__init__(hidden, relations)
         self.diagonal = nn.Parameter(torch.ones(hidden))  # A

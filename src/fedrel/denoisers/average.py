@@ -7,6 +7,8 @@ from fedrel.denoisers.base import Denoiser, Drop, group_sum
 
 
 class Average(Denoiser):
+    stackable = True
+
     def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
         return classifier(drop(_mean(vectors, bag, len(labels))))  # type: ignore[no-any-return]
 

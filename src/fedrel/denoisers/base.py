@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +17,10 @@ class Denoiser(nn.Module):
 
     by_bag = True  # a training step sees whole bags; otherwise single sentences
     chooses = False  # a training step sees only the best sentence of each bag
+
+    # Fast paths. A class opts in by setting one to True in its own body; a subclass does not inherit it.
+    plain_logits: ClassVar[bool]  # `logits` is as it stands here, and there are no parameters
+    stackable: ClassVar[bool]  # `logits` may be mapped over platforms, see stacked/heads.py
 
     def __init__(self, hidden: int, relations: int) -> None:
         super().__init__()

@@ -5,3 +5,5 @@ from fedrel.denoisers.base import Denoiser
 
 class Nothing(Denoiser):
     by_bag = False
+    plain_logits = True
+    stackable = True

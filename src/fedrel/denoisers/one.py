@@ -6,3 +6,5 @@ from fedrel.denoisers.base import Denoiser
 
 class One(Denoiser):
     chooses = True
+    plain_logits = True
+    stackable = True

@@ -10,6 +10,8 @@ from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_
 
 
 class RelationAware(Denoiser):
+    stackable = True
+
     def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
         return _logits(drop(vectors), bag, len(labels), classifier)
 

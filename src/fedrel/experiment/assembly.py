@@ -30,8 +30,7 @@ from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_m
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.extractors import EXTRACTORS
-from fedrel.extractors.convolution import Convolution
-from fedrel.learning.model import Model
+from fedrel.learning.model import Model, plain_convolution_of
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.sampling import Sampler
@@ -281,6 +280,6 @@ def workers_of(experiment: Experiment) -> int:
 def cohort_of(setup: Setup) -> int:
     """How many platforms train as one program at most; 0: each by itself. A transformer fills a GPU alone."""
     wanted = setup.experiment.engine.cohort
-    able = isinstance(setup.model.encoder, Convolution)
+    able = plain_convolution_of(setup.model) is not None
     on = wanted == "on" or (wanted == "auto" and setup.model.device.type == "cuda")
     return _AT_ONCE if able and on else 0

@@ -8,6 +8,7 @@ from fedrel.extractors.convolution import Convolution
 
 
 class CNN(Convolution):
+    plain_convolution = True
     pieces = 1
 
     def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:

@@ -1,7 +1,7 @@
 """What CNN and PCNN share: word and position vectors, a convolution over packed sentences, max-pooling by piece."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +12,22 @@ from fedrel.encoding.shard import Batch
 from fedrel.extractors.encoder import Encoder
 from fedrel.extractors.word_table import WordTable
 from fedrel.kernels import convolution
+from fedrel.kernels.activations import SLOPES
+from fedrel.kernels.opt_in import opted_in
 from fedrel.kernels.pooling import piece_max
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+_PARAMETERS = {"head_position", "tail_position", "convolution.weight", "convolution.bias"}
 
 
 class Convolution(Encoder):
-    """Words ⊕ distance to head ⊕ distance to tail → convolution → maximum of each piece → activation."""
+    """Words ⊕ distance to head ⊕ distance to tail → convolution → maximum of each piece → activation.
 
+    A subclass that computes exactly this, and differs in `pieces` and `piece_lengths` alone, may set
+    `plain_convolution = True` in its own body: the compiled step and stacked training then stand in for its `encode`.
+    """
+
+    plain_convolution: ClassVar[bool]  # not inherited, see is_plain_convolution
     needs_pairs = True
     pieces: int
     words: WordTable
@@ -82,6 +90,20 @@ class Convolution(Encoder):
 
     def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:
         raise AssertionError("every convolution has its own")
+
+
+def is_plain_convolution(encoder: Encoder) -> TypeGuard[Convolution]:
+    """Whether kernels compute exactly what this encoder computes: its own class says so (a subclass of it must say so
+    again), it has a convolution's parameters and no others, and kernels know its activation.
+    """
+    return (
+        isinstance(encoder, Convolution)
+        and opted_in(encoder, "plain_convolution")
+        and encoder.activation in SLOPES
+        and type(encoder.convolution) is nn.Linear
+        and type(encoder.words) is WordTable
+        and {name for name, _ in encoder.named_parameters()} == _PARAMETERS
+    )
 
 
 class _Windows(torch.autograd.Function):

@@ -7,6 +7,7 @@ from fedrel.extractors.convolution import Convolution
 
 
 class PCNN(Convolution):
+    plain_convolution = True
     pieces = 3
 
     def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:

@@ -7,6 +7,7 @@ from fedrel.extractors.cnn import CNN
 
 class TextCNN(CNN):
     needs_pairs = False
+    plain_convolution = True
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "position_dim": 0})

@@ -1,12 +1,23 @@
-"""Activations in compiled loops."""
+"""Activations, forward and backward: in compiled loops, and the slopes that stacked training multiplies by."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from fedrel.kernels.jit import compiled
+
+Activation = Callable[[Tensor], Tensor]
+# Every activation that kernels know, with its slope as a function of the activated values (same shape). An encoder with
+# any other activation trains by autograd.
+SLOPES: dict[Activation, Activation] = {
+    torch.tanh: lambda activated: 1 - activated**2,
+    torch.relu: lambda activated: (activated > 0).to(activated.dtype),
+}
 
 # tanh x as x·p(x²)/q(x²), highest powers first: the quotient with the least relative error between 0 and 8 (4e-9; in
 # float32 at most 4e-7), found by least squares whose weights grow where the error is large. Beyond 8 it is that of 8,

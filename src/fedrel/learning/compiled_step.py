@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedrel.denoisers import Denoiser
 from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.shard import Shard
 from fedrel.extractors.convolution import Convolution
@@ -22,28 +21,28 @@ from fedrel.extractors.word_table import SMALL
 from fedrel.kernels import convolution, steps
 from fedrel.kernels.convolution import arrays_of
 from fedrel.kernels.dropout import Draws, settings
+from fedrel.kernels.opt_in import opted_in
 from fedrel.kernels.passes import Dropout, Weights
 from fedrel.kernels.steps import Descent, Read, Text
 from fedrel.learning.losses import Loss, cross_entropy
-from fedrel.learning.model import Model
+from fedrel.learning.model import Model, plain_convolution_of
 
 _STEPS = 64  # of one call, after which Ctrl-C is heard
 
 
 def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> ByHand | None:
     """For steps on that many single sentences; None where only autograd can do it."""
-    usual_loss = loss is cross_entropy or (loss is None and type(model.denoiser).logits is Denoiser.logits)
-    everything_learns = all(value.requires_grad for value in model.parameters())
+    encoder = plain_convolution_of(model)
+    usual_loss = loss is cross_entropy or (loss is None and opted_in(model.denoiser, "plain_logits"))
     if (
-        usual_loss
-        and everything_learns
+        encoder is not None
+        and usual_loss
         and not list(model.denoiser.parameters())
         and convolution.usable(model.device)
-        and isinstance(model.encoder, Convolution)
-        and isinstance(shard, PackedShard)
+        and type(shard) is PackedShard
         and len(shard)
     ):
-        return ByHand(model, model.encoder, shard, at_once)
+        return ByHand(model, encoder, shard, at_once)
     return None
 
 

@@ -17,7 +17,7 @@ from fedrel.errors import DivergedError
 from fedrel.learning.compiled_step import by_hand
 from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
-from fedrel.learning.optimizers import OPTIMIZERS, Optimizer
+from fedrel.learning.optimizers import OPTIMIZERS, SGD
 from fedrel.learning.proximal import Pull
 from fedrel.util.profiling import timed
 from fedrel.util.seeds import generator
@@ -107,9 +107,10 @@ def _epoch_of(work: Work) -> Callable[[Tensor], Tensor]:
     whole = training.micro_batch == 0 or training.micro_batch >= training.batch
     able = whole and (work.plain or model.denoiser.chooses)
     hand = by_hand(model, work.shard, work.loss, at_once=training.batch) if able else None
-    if hand and work.plain and training.optimizer == "sgd" and work.pull is None:
+    kind = OPTIMIZERS[training.optimizer]
+    if hand and work.plain and kind is SGD and work.pull is None:
         return lambda order: hand.descend(order, training.batch, lr=work.lr, weight_decay=training.weight_decay)
-    optimizer: Optimizer = OPTIMIZERS[training.optimizer](model, training, work.lr, work.pull)
+    optimizer = kind(model, training, work.lr, work.pull)
 
     def step(units: Tensor) -> Tensor:
         if hand is None:

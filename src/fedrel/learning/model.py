@@ -14,6 +14,7 @@ from fedrel.denoisers import Denoiser, best_of_group, best_of_runs
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
+from fedrel.extractors.convolution import Convolution, is_plain_convolution
 from fedrel.kernels.dropout import Draws
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
@@ -193,3 +194,18 @@ class Model(nn.Module):
         here = shard.at(self.device)
         for first, last in shard.chunks(self.device):
             yield here.bags_between(first, last).to(self.device)
+
+
+def plain_convolution_of(model: Model) -> Convolution | None:
+    """The model's encoder, where the compiled step and stacked training compute exactly what the model computes: a
+    plain convolution (see is_plain_convolution) under a linear classifier, all of it trained. None: autograd alone.
+    """
+    encoder = model.encoder
+    if (
+        type(model) is Model
+        and type(model.classifier) is nn.Linear
+        and is_plain_convolution(encoder)
+        and all(value.requires_grad for value in model.parameters())
+    ):
+        return encoder
+    return None

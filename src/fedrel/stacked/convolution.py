@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedrel.extractors.convolution import Convolution
+from fedrel.kernels.activations import SLOPES
 from fedrel.kernels.pooling import piece_maxima, spread
 from fedrel.learning.named import Named
 
@@ -98,8 +99,7 @@ def read(
 def gradients(encoder: Convolution, seen: Read, grad: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, Named]:
     """From that of the vectors (n, S, H): of the words' vectors (n, T, D), and of the encoder's weights by name."""
     n, tokens = seen.windows.shape[:2]
-    slope = 1 - seen.vectors**2 if encoder.activation is torch.tanh else (seen.vectors > 0).to(grad.dtype)
-    to_maxima = (grad * slope).reshape(-1, encoder.filters)
+    to_maxima = (grad * SLOPES[encoder.activation](seen.vectors)).reshape(-1, encoder.filters)
     real = seen.rows < n * tokens
     to_bias = (to_maxima * real).view(n, -1, encoder.filters).sum(1)
     to_features = spread(to_maxima, seen.rows, n * tokens).view(n, tokens, encoder.filters)

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn import functional as F
 
-from fedrel.denoisers import Denoiser, first_best
+from fedrel.denoisers import first_best
 from fedrel.kernels.dropout import kept, kept_by, key
+from fedrel.kernels.opt_in import opted_in
 from fedrel.learning.fit import Work
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
@@ -57,7 +58,7 @@ def head_of(works: Sequence[Work], plan: Schedule, rooms: Rooms, room_for: int, 
     if first.loss is not None:
         return OwnLoss(works, plan)
     tables = Tables(rooms, works, plan, room_for)
-    if first.plain and type(first.model.denoiser).logits is Denoiser.logits:
+    if first.plain and opted_in(first.model.denoiser, "plain_logits"):
         return Sentences(tables, first.training.dropout, labels)
     return Bags(tables, works, plan)
 

@@ -16,8 +16,11 @@ import torch
 
 from fedrel.encoding.packed import PackedShard
 from fedrel.errors import DivergedError
-from fedrel.extractors.convolution import Convolution
+from fedrel.kernels.opt_in import opted_in
 from fedrel.learning.fit import Fitted, Work, fit_alone
+from fedrel.learning.model import plain_convolution_of
+from fedrel.learning.optimizers import OPTIMIZERS, SGD, AdamW
+from fedrel.learning.proximal import Pull
 from fedrel.stacked.buffers import Rooms
 from fedrel.stacked.program import WORTH_RECORDING, Program, Room
 from fedrel.stacked.schedule import longest_first, schedule
@@ -25,9 +28,13 @@ from fedrel.util.profiling import timed
 
 
 def can_join(work: Work) -> bool:
+    """Whether stacked training computes exactly what training this platform by itself computes."""
     return (
-        isinstance(work.model.encoder, Convolution)
-        and isinstance(work.shard, PackedShard)
+        plain_convolution_of(work.model) is not None
+        and type(work.shard) is PackedShard
+        and OPTIMIZERS[work.training.optimizer] in (SGD, AdamW)
+        and (work.pull is None or type(work.pull) is Pull)
+        and (work.loss is not None or opted_in(work.model.denoiser, "stackable"))
         and not work.training.micro_batch
         and len(work.sentences) > 0
     )
