@@ -21,7 +21,7 @@ import torch
 from fedrel import config
 from fedrel.encoding.words import WordEncoding
 from fedrel.engines.simulator import Simulator
-from fedrel.experiment.assembly import Setup, cohort_of, prepare, workers_of
+from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
 from fedrel.experiment.execution import Execution
 from fedrel.protocol.records import number_in
 from fedrel.protocol.round import Ask, Replies, drive
@@ -60,7 +60,7 @@ def main() -> None:
         "relations": len(setup.dataset.relations),
         "vocabulary": len(setup.encoding),
         "platforms": len(setup.sites),
-        "cohort": bool(cohort_of(setup)),
+        "stacked": bool(stacked_platforms(setup)),
         "seconds_to_prepare": round(time.perf_counter() - begin, 1),
         "shares": {str(share): measure(setup, share, options.repeats) for share in options.shares},
     }
@@ -90,7 +90,7 @@ def measure(setup: Setup, share: float, repeats: int) -> dict[str, Any]:
     device = setup.model.device
     direct = device.type != "cpu"
     simulator = Simulator(
-        setup.algorithm, setup.sites, workers=workers_of(experiment), cohort=cohort_of(setup), direct=direct
+        setup.algorithm, setup.sites, workers=workers_of(experiment), stacked=stacked_platforms(setup), direct=direct
     )
     phases: dict[str, float] = {}
     trained = 0

@@ -108,7 +108,7 @@ class Engine:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: as many as a trial finds useful
     # platforms that train as one program; auto: on a GPU. The last digits differ from training them one by one
-    cohort: Literal["auto", "on", "off"] = "auto"
+    stacked: Literal["auto", "on", "off"] = "auto"
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
     threads: int = number(1, low=0, high=1_024)
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"  # auto: on a GPU tf32, bfloat16 in a transformer
@@ -226,8 +226,22 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
     return changed
 
 
+_RENAMED = {("engine", "cohort"): "stacked"}  # keys of older files, which still mean the same
+
+
+def _renamed(table: Table) -> dict[str, object]:
+    """The table with today's names of its keys."""
+    changed = dict(table)
+    for (part, old), new in _RENAMED.items():
+        given = changed.get(part)
+        if isinstance(given, dict) and old in given:
+            changed[part] = {new if key == old else key: value for key, value in given.items() if key != new}
+    return changed
+
+
 def parse(table: Table, where: str = "experiment", text: str = "") -> Experiment:
-    table = _fitting(table)
+    """The experiment in a table. Raises UserError, with the line where `text` has it, for what is no setting."""
+    table = _fitting(_renamed(table))
     method = table.pop("method", {})
     if not isinstance(method, dict):
         raise UserError(f"{where}: method must be a section with a name")

@@ -120,14 +120,6 @@ def test_the_same_without_asking_how_many_groups_there_are(entries):
     assert ((found >= 0) & (found < len(score))).all(), "of empty groups too"
 
 
-def test_a_bag_without_sentences_disturbs_nobody(vectors, classifier):
-    labels = torch.tensor([1, 0, 2])
-    for name in ("ave", "att", "att-ra"):
-        padded = make(name).logits(vectors, BAG, torch.cat([labels, torch.tensor([0])]), classifier, keep)
-        assert padded.isfinite().all()
-        torch.testing.assert_close(padded[:3], make(name).logits(vectors, BAG, labels, classifier, keep))
-
-
 def test_a_score_that_is_no_number_is_held_by_who_has_it():
     score = torch.tensor([0.3, torch.nan, 0.9, 0.8])
     assert first_best(score, torch.tensor([0, 0, 1, 1]), 2).tolist() == [1, 2]

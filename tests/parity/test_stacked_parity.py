@@ -11,7 +11,7 @@ from fedrel.engines.simulator import Simulator
 from fedrel.errors import DivergedError
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
-from fedrel.stacked.training import Cohort
+from fedrel.stacked.training import StackedTrainer
 from tests.algorithms.tiny import experiment
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -21,7 +21,7 @@ def run(settings: Experiment, folder, *, at_once=None, say=lambda line: None):
     execution = Execution(prepare(settings), folder, say=say)
     assert isinstance(execution._engine, Simulator)
     if at_once:
-        execution._engine.cohort = at_once
+        execution._engine.stacked = at_once
     for _ in execution.rounds():
         pass
     return execution
@@ -39,39 +39,39 @@ def settings_of(method, kind, *more):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["pcnn", "text"])
 def test_every_method_learns_the_same_as_one_by_one(method, kind, tmp_path):
-    alone = run(settings_of(method, kind, "engine.cohort=off"), tmp_path / "alone")
-    together = run(settings_of(method, kind, "engine.cohort=on"), tmp_path / "together")
-    assert together._engine.cohort and not alone._engine.cohort
+    alone = run(settings_of(method, kind, "engine.stacked=off"), tmp_path / "alone")
+    together = run(settings_of(method, kind, "engine.stacked=on"), tmp_path / "together")
+    assert together._engine.stacked and not alone._engine.stacked
     assert_close(alone, together, 2e-3 if kind == "text" else 1e-4)  # AdamW makes small differences larger
     assert together.standing.bytes_up == alone.standing.bytes_up
     assert together.finish()["test"].keys() == alone.finish()["test"].keys()
 
 
 def test_the_same_seed_gives_the_same_result_twice(tmp_path):
-    runs = [run(settings_of("lazy-mil", "pcnn", "engine.cohort=on"), tmp_path / name) for name in ("one", "two")]
+    runs = [run(settings_of("lazy-mil", "pcnn", "engine.stacked=on"), tmp_path / name) for name in ("one", "two")]
     first, second = (execution.state["weights"] for execution in runs)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_a_cohort_larger_than_its_room_goes_in_waves(tmp_path):
-    alone = run(settings_of("fedavg", "pcnn", "engine.cohort=off"), tmp_path / "alone")
-    waves = run(settings_of("fedavg", "pcnn", "engine.cohort=on"), tmp_path / "waves", at_once=3)
+    alone = run(settings_of("fedavg", "pcnn", "engine.stacked=off"), tmp_path / "alone")
+    waves = run(settings_of("fedavg", "pcnn", "engine.stacked=on"), tmp_path / "waves", at_once=3)
     assert_close(alone, waves, 1e-4)
 
 
 def test_without_memory_for_all_it_goes_on_with_fewer_and_says_so(tmp_path, monkeypatch):
     """Memory for two platforms, as a small GPU would have it."""
-    whole = Cohort._train
+    whole = StackedTrainer._train
 
     def cramped(self, works):
         if len(works) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return whole(self, works)
 
-    monkeypatch.setattr(Cohort, "_train", cramped)
+    monkeypatch.setattr(StackedTrainer, "_train", cramped)
     said = []
-    alone = run(settings_of("fedavg", "pcnn", "engine.cohort=off"), tmp_path / "alone")
-    split = run(settings_of("fedavg", "pcnn", "engine.cohort=on"), tmp_path / "split", say=said.append)
+    alone = run(settings_of("fedavg", "pcnn", "engine.stacked=off"), tmp_path / "alone")
+    split = run(settings_of("fedavg", "pcnn", "engine.stacked=on"), tmp_path / "split", say=said.append)
     assert_close(alone, split, 1e-4)
     assert said == ["4 platforms at once are too many for the GPU's memory; from now on 2"]
 
@@ -79,7 +79,7 @@ def test_without_memory_for_all_it_goes_on_with_fewer_and_says_so(tmp_path, monk
 def test_a_run_that_diverges_names_the_platform_and_leaves_no_thread(tmp_path):
     before = threading.active_count()
     wild = settings_of(
-        "fedavg", "pcnn", "engine.cohort=on", "training.lr=1000", "extractor.activation=relu", "training.rounds=30"
+        "fedavg", "pcnn", "engine.stacked=on", "training.lr=1000", "extractor.activation=relu", "training.rounds=30"
     )
     with pytest.raises(DivergedError, match=r"round \d+, platform \S+: the (loss is|weights are) not"):
         run(wild, tmp_path / "run")
@@ -93,7 +93,7 @@ def test_a_run_that_diverges_names_the_platform_and_leaves_no_thread(tmp_path):
 def test_a_gpu_learns_what_the_cpu_learns(method, tmp_path):
     cpu = run(settings_of(method, "pcnn", "engine.device=cpu"), tmp_path / "cpu")
     gpu = run(settings_of(method, "pcnn", "engine.device=cuda", "engine.precision=float32"), tmp_path / "gpu")
-    assert gpu._engine.cohort
+    assert gpu._engine.stacked
     assert_close(cpu, gpu, 1e-3)
-    one_by_one = settings_of(method, "pcnn", "engine.device=cuda", "engine.cohort=off", "engine.precision=float32")
+    one_by_one = settings_of(method, "pcnn", "engine.device=cuda", "engine.stacked=off", "engine.precision=float32")
     assert_close(cpu, run(one_by_one, tmp_path / "one by one"), 1e-3)

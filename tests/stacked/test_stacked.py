@@ -7,68 +7,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrel.config import Training
 from fedrel.errors import DivergedError
-from fedrel.learning import fit as fitting
-from fedrel.learning.fit import Fitted, Work, fit_alone
+from fedrel.learning.fit import Fitted, fit_alone
 from fedrel.learning.losses import cross_entropy
 from fedrel.learning.named import Named
+from fedrel.learning.optimizers import OPTIMIZERS, SGD
 from fedrel.learning.proximal import Pull
-from fedrel.stacked.buffers import Rooms
+from fedrel.stacked.buffers import BufferPool
 from fedrel.stacked.program import Program
 from fedrel.stacked.schedule import schedule
-from fedrel.stacked.training import Cohort, can_join, train_together
-from tests.helpers import random_split, shard_of, small_model
-from tests.learning.foreign import EXTRACTORS, FOREIGN, Regularised, declared, model_of
-
-CPU = torch.device("cpu")
-TRAINING = Training(epochs=2, batch=4, lr=0.1, weight_decay=0.01, dropout=0.3)
-
-
-def works_of(
-    sizes,
-    *,
-    training=TRAINING,
-    denoiser="none",
-    dtype=torch.float64,
-    chosen=False,
-    pull=None,
-    loss=None,
-    pairs=None,
-    **model,
-):
-    """One for each number of sentences, all from the same weights."""
-    first, weights = small_model(denoiser=denoiser, dtype=dtype, **model)
-    works = []
-    for number, size in enumerate(sizes):
-        split = random_split(size, seed=number, pairs=pairs[number] if pairs else max(size // 3, 1))
-        shard = shard_of(split, gap=model.get("window", 3) // 2)
-        twin = first.twin()
-        twin.load(weights, shard)
-        sentences = torch.arange(0, size, 2) if chosen else torch.arange(size)
-        plain = chosen or loss is not None or not twin.denoiser.by_bag
-        pulled = None if pull is None else pull(weights, number)
-        works.append(Work(twin, shard, training, 0.1, 40 + number, sentences, plain, loss, pulled))
-    return works
-
-
-def outcome(work: Work, fitted) -> dict[str, torch.Tensor]:
-    assert isinstance(fitted, Fitted)
-    return dict(work.model.trained(work.shard, fitted.sentences, work.pull))
-
-
-def assert_same(sizes, *, tolerance=1e-9, cohort=None, **settings):
-    alone, together = works_of(sizes, **settings), works_of(sizes, **settings)
-    fitted = [fit_alone(work) for work in alone]
-    found = train_together(together, cohort or Cohort(len(sizes), CPU))
-    for one, a, two, b in zip(alone, fitted, together, found, strict=True):
-        assert isinstance(b, Fitted)
-        assert (a.steps, a.sentences.tolist()) == (b.steps, b.sentences.tolist())
-        assert a.loss == pytest.approx(b.loss, abs=tolerance)
-        expected, seen = outcome(one, a), outcome(two, b)
-        assert expected.keys() == seen.keys()
-        for name in expected:
-            torch.testing.assert_close(seen[name], expected[name], rtol=tolerance, atol=tolerance, msg=name)
+from fedrel.stacked.training import StackedTrainer, can_stack, train_stacked
+from tests.learning.foreign import EXTRACTORS, FOREIGN, Regularised, declared
+from tests.stacked.side_by_side import CPU, TRAINING, assert_same, outcome, works_of
 
 
 @pytest.mark.parametrize("kind", ["pcnn", "cnn", "text"])
@@ -132,42 +82,42 @@ def test_any_sizes(sizes, batch, epochs, dropout, denoiser):
     assert_same(sizes, training=training, denoiser=denoiser)
 
 
-def test_a_cohort_is_used_again_with_other_platforms_and_fewer_of_them():
-    cohort = Cohort(4, CPU)
+def test_a_trainer_is_used_again_with_other_platforms_and_fewer_of_them():
+    trainer = StackedTrainer(4, CPU)
     for sizes in ([11, 4, 30, 9], [5, 6], [60, 2, 3, 4], [8]):
-        assert_same(sizes, cohort=cohort)
+        assert_same(sizes, trainer=trainer)
 
 
-def test_a_cohort_is_used_again_for_bags_and_for_sentences():
-    cohort = Cohort(4, CPU)
+def test_a_trainer_is_used_again_for_bags_and_for_sentences():
+    trainer = StackedTrainer(4, CPU)
     for denoiser in ("att", "none", "one", "att-ra"):
         for sizes in ([11, 4, 30, 9], [5, 6], [60, 2, 3, 4], [8]):
-            assert_same(sizes, cohort=cohort, denoiser=denoiser)
+            assert_same(sizes, trainer=trainer, denoiser=denoiser)
 
 
-def test_pulls_come_and_go_in_a_cohort():
-    cohort = Cohort(3, CPU)
+def test_pulls_come_and_go_in_a_trainer():
+    trainer = StackedTrainer(3, CPU)
     training = replace(TRAINING, optimizer="adamw")
     for sizes, strength in (([7, 9], 0.3), ([40, 30, 12], 0.0), ([20, 31], 0.3), ([60, 50], 0.3)):
         pull = (lambda weights, number: Pull(strength=0.3, push=pushes(weights, number))) if strength else None
-        assert_same(sizes, cohort=cohort, training=training, pull=pull)
+        assert_same(sizes, trainer=trainer, training=training, pull=pull)
 
 
 @pytest.mark.parametrize("denoiser", ["none", "one", "att"])
 def test_batches_far_larger_than_platforms(denoiser):
     assert_same([11, 4, 30], training=replace(TRAINING, batch=100_000), denoiser=denoiser)
     works = works_of([11, 4, 30], training=replace(TRAINING, batch=100_000), denoiser=denoiser)
-    assert schedule(works, 3).chosen.shape[2] <= 32, "room for what is read, not for what might be"
+    assert schedule(works, 3).chosen.shape[2] <= 32, "padded to what is read, not to what might be"
 
 
 @pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-ra"])
-def test_one_giant_bag_is_dear_but_once(denoiser):
+def test_one_giant_bag_is_expensive_only_once(denoiser):
     training = replace(TRAINING, batch=2)
     assert_same([40, 40, 150], training=training, denoiser=denoiser, pairs=[40, 40, 4])
     works = works_of([40, 40, 150], training=training, denoiser=denoiser, pairs=[40, 40, 4])
-    rooms = Program(works, schedule(works, 3), Rooms(CPU), 3).rooms_of_steps()
-    assert rooms[0].sentences >= 60 and rooms[-1].sentences <= 8
-    assert rooms[-1].tokens < rooms[0].tokens / 2
+    shapes = Program(works, schedule(works, 3), BufferPool(CPU), 3).padded_shapes()
+    assert shapes[0].sentences >= 60 and shapes[-1].sentences <= 8
+    assert shapes[-1].tokens < shapes[0].tokens / 2
 
 
 def test_in_single_precision():
@@ -178,7 +128,7 @@ def test_who_diverges_is_named_and_the_others_are_not_harmed():
     works = works_of([12, 12, 12])
     with torch.no_grad():
         works[1].model.classifier.weight[0, 0] = float("nan")
-    found = train_together(works, Cohort(3, CPU))
+    found = train_stacked(works, StackedTrainer(3, CPU))
     assert isinstance(found[1], DivergedError)
     assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)
 
@@ -188,7 +138,7 @@ def test_a_sentence_that_is_no_number_is_noticed_by_bag_too(denoiser):
     works = works_of([12, 12, 12], denoiser=denoiser, training=replace(TRAINING, dropout=0.0))
     with torch.no_grad():
         works[1].model.encoder.words.rows[int(works[1].shard.tokens.max())] = float("nan")
-    found = train_together(works, Cohort(3, CPU))
+    found = train_stacked(works, StackedTrainer(3, CPU))
     assert isinstance(found[1], DivergedError)
     assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)
 
@@ -202,7 +152,7 @@ def test_whoever_diverges_alone_diverges_together(denoiser):
         works = works_of([30, 40], denoiser=denoiser, dtype=torch.float32, activation="relu", training=training)
         return [replace(work, lr=100.0) for work in works]
 
-    for work, together in zip(wild(), train_together(wild(), Cohort(2, CPU)), strict=True):
+    for work, together in zip(wild(), train_stacked(wild(), StackedTrainer(2, CPU)), strict=True):
         with pytest.raises(DivergedError):
             fit_alone(work)
         assert isinstance(together, DivergedError)
@@ -212,12 +162,12 @@ def test_what_is_recorded_for_bags_is_not_replayed_for_sentences():
     """Their tables lie in different places."""
     eight = replace(TRAINING, batch=8)
     by_bag, plain = (works_of([30, 40], denoiser="att", training=eight, chosen=chosen) for chosen in (False, True))
-    shapes = [Program(works, schedule(works, 2), Rooms(CPU), 2).shape for works in (by_bag, plain)]
+    shapes = [Program(works, schedule(works, 2), BufferPool(CPU), 2).shape for works in (by_bag, plain)]
     assert shapes[0] != shapes[1]
 
 
 def test_platforms_without_sentences_and_small_memories_train_alone():
-    assert not can_join(works_of([3], training=replace(TRAINING, micro_batch=2))[0])
+    assert not can_stack(works_of([3], training=replace(TRAINING, micro_batch=2))[0])
     assert_same([9, 9], training=replace(TRAINING, micro_batch=2))
 
 
@@ -230,7 +180,7 @@ def test_works_with_different_kinds_of_losses_meet():
 
     alone, together = mixed(), mixed()
     fitted = [fit_alone(work) for work in alone]
-    found = train_together(together, Cohort(3, CPU))
+    found = train_stacked(together, StackedTrainer(3, CPU))
     for one, a, two, b in zip(alone, fitted, together, found, strict=True):
         expected, seen = outcome(one, a), outcome(two, b)
         for name in expected:
@@ -240,30 +190,9 @@ def test_works_with_different_kinds_of_losses_meet():
 # ------------------------------------------------------------------------------- classes that did not opt in
 
 
-def foreign_works(sizes, **classes):
-    """As works_of, of a model made of these classes."""
-    first, weights = model_of(**classes)
-    works = []
-    for number, size in enumerate(sizes):
-        shard, twin = shard_of(random_split(size, seed=number, pairs=max(size // 3, 1))), first.twin()
-        twin.load(weights, shard)
-        plain = not twin.denoiser.by_bag
-        works.append(Work(twin, shard, TRAINING, 0.1, 40 + number, torch.arange(size), plain, None, None))
-    return works
-
-
 def assert_foreign_same(*, stacked, tolerance=1e-9, **classes):
-    alone, together = foreign_works([9, 16, 4], **classes), foreign_works([9, 16, 4], **classes)
-    assert all(can_join(work) == stacked for work in together)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "by_hand", lambda *args, **kwargs: None)  # plain autograd
-        fitted = [fit_alone(work) for work in alone]
-    found = train_together(together, Cohort(3, CPU))
-    for one, a, two, b in zip(alone, fitted, together, found, strict=True):
-        expected, seen = outcome(one, a), outcome(two, b)
-        assert expected.keys() == seen.keys()
-        for name in expected:
-            torch.testing.assert_close(seen[name], expected[name], rtol=0, atol=tolerance, msg=name)
+    assert all(can_stack(work) == stacked for work in works_of([9, 16, 4], classes=classes))
+    assert_same([9, 16, 4], classes=classes, autograd=True, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("base", EXTRACTORS)
@@ -279,3 +208,34 @@ def test_a_subclass_that_declares_itself_plain_is_stacked(base):
 
 def test_a_model_of_another_class_trains_one_by_one():
     assert_foreign_same(model=Regularised, stacked=False, tolerance=0)
+
+
+def test_a_pull_or_an_optimizer_of_another_class_trains_one_by_one(monkeypatch):
+    class Spring(Pull):
+        pass
+
+    assert can_stack(works_of([5], pull=lambda weights, number: Pull(0.3))[0])
+    assert not can_stack(works_of([5], pull=lambda weights, number: Spring(0.3))[0])
+    assert_same([5, 9], pull=lambda weights, number: Spring(0.3), tolerance=0)
+    monkeypatch.setitem(OPTIMIZERS, "sgd", type("Other", (SGD,), {}))
+    assert not can_stack(works_of([5])[0])
+
+
+def test_platforms_with_different_pulls_rates_and_settings_meet():
+    """Each is trained as it asks to be, though a program has one of each."""
+
+    def mixed():
+        works = works_of([9, 16, 12, 7, 5])
+        works[1] = replace(works[1], pull=Pull(0.5))
+        works[2] = replace(works[2], lr=0.3)
+        works[3] = replace(works[3], training=replace(TRAINING, dropout=0.0))
+        works[4] = replace(works[4], pull=Pull(0.1))
+        return works
+
+    alone, together = mixed(), mixed()
+    fitted = [fit_alone(work) for work in alone]
+    found = train_stacked(together, StackedTrainer(5, CPU))
+    for one, a, two, b in zip(alone, fitted, together, found, strict=True):
+        expected, seen = outcome(one, a), outcome(two, b)
+        for name in expected:
+            torch.testing.assert_close(seen[name], expected[name], rtol=0, atol=1e-9, msg=name)

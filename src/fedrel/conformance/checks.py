@@ -83,7 +83,7 @@ def _declared(name: str) -> None:
 
 def _settings(name: str) -> None:
     algorithm = METHODS[name].algorithm
-    if not is_dataclass(algorithm) or not algorithm.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if not is_dataclass(algorithm) or not algorithm.__dataclass_params__.frozen:
         raise Problem(f"{algorithm.__name__} must be a @dataclass(frozen=True): its fields are the method's settings")
     algorithm()
 

@@ -18,4 +18,4 @@ class Average(Denoiser):
 
 def _mean(vectors: Tensor, bag: Tensor, bags: int) -> Tensor:
     sizes = group_sum(vectors.new_ones(len(bag), 1), bag, bags)  # counting them otherwise waits for a GPU
-    return group_sum(vectors, bag, bags) / sizes.clamp(min=1)  # (U, H)
+    return group_sum(vectors, bag, bags) / sizes  # (U, H)

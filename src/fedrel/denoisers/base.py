@@ -13,23 +13,30 @@ Drop = Callable[[Tensor], Tensor]
 
 
 class Denoiser(nn.Module):
-    """S sentence vectors in U bags; `bag` (S,) says which. Parameters of its own are trained and averaged too."""
+    """S sentence vectors in U bags; `bag` (S,) says which, in ascending order, and none is empty. Parameters of its own
+    are trained and averaged too.
+
+    A new denoiser needs no more than `logits` and `score`: it trains by autograd, and in stacked training platform
+    after platform. Two fast paths are open to a class that sets one to True in its own body (a subclass does not
+    inherit it):
+
+    `plain_logits`: `logits` is the one of this class, and there are no parameters; the compiled step stands in for it.
+    `stackable`: `logits` may be mapped over platforms by torch.func.vmap. It then sees bags and sentences that are only
+    padding, in no order, so a bag's logits depend on its own sentences alone; it calls `drop` exactly once, keeps no
+    state but parameters, and no shape in it depends on values.
+    """
 
     by_bag = True  # a training step sees whole bags; otherwise single sentences
     chooses = False  # a training step sees only the best sentence of each bag
 
-    # Fast paths. A class opts in by setting one to True in its own body; a subclass does not inherit it.
-    plain_logits: ClassVar[bool]  # `logits` is as it stands here, and there are no parameters
-    stackable: ClassVar[bool]  # `logits` may be mapped over platforms, see stacked/heads.py
+    plain_logits: ClassVar[bool]
+    stackable: ClassVar[bool]
 
     def __init__(self, hidden: int, relations: int) -> None:
         super().__init__()
 
     def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:
-        """(U, R) of the bags with labels (U,), in training; as it stands here, of bags with one sentence each. A bag
-        may be empty, where bags of several platforms are padded to the same number: its logits are to be numbers,
-        whichever.
-        """
+        """(U, R) of the bags with labels (U,), in training; as it stands here, of bags with one sentence each."""
         return classifier(drop(vectors))  # type: ignore[no-any-return]
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
@@ -64,6 +71,14 @@ def first_best(score: Tensor, group: Tensor, groups: int) -> Tensor:
     holders = torch.where(holds, place, len(score) - 1)
     nobody = torch.full((groups,), len(score) - 1, device=score.device)
     return nobody.scatter_reduce(0, group, holders, "amin")
+
+
+@torch.no_grad()
+def best_sentences(vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear) -> Tensor:
+    """(U,) the place among the vectors (S, H) of each bag's sentence most likely to express its label (U,)."""
+    probability = torch.softmax(classifier(vectors), dim=1)  # (S, R)
+    own = probability.gather(1, labels.index_select(0, bag)[:, None]).squeeze(1)
+    return first_best(own, bag, len(labels))
 
 
 def best_of_runs(score: Tensor, starts: Tensor) -> Tensor:

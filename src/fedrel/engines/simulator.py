@@ -24,7 +24,7 @@ from fedrel.protocol.codec import Field, Record, decode, encode, fields, measure
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.site import Notes, Site
 from fedrel.protocol.tasks import answer
-from fedrel.stacked.training import Cohort, train_together
+from fedrel.stacked.training import StackedTrainer, train_stacked
 from fedrel.util.memory import trim
 
 _AHEAD = 4  # platforms per worker that may be under way
@@ -38,7 +38,7 @@ class Simulator:
     are handed over as they are and only measured: for large models on a GPU, where encoding takes longer than training.
 
     With several `workers`, as many platforms work side by side, each in a thread with a model of its own (the heavy
-    loops let other threads run); the replies, and so the result, are the same to the last bit. As a `cohort`, up to so
+    loops let other threads run); the replies, and so the result, are the same to the last bit. `stacked`: up to so
     many train as one program (see stacked/training.py): the same but for the last digits.
     """
 
@@ -47,7 +47,7 @@ class Simulator:
     on_upload: Callable[[Upload], None] = lambda upload: None
     on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
     workers: int = 1
-    cohort: int = 0
+    stacked: int = 0
     say: Callable[[str], None] = lambda line: None
     direct: bool = False
     half: bool = False  # numbers travel in 16 bits
@@ -59,7 +59,7 @@ class Simulator:
     _encoded: dict[int, tuple[Record, int, Record]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _thread: threading.local = field(default_factory=threading.local)
-    _trained_as_one: Cohort | None = None
+    _trained_as_one: StackedTrainer | None = None
     _twins: list[Model] = field(default_factory=list)
 
     def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
@@ -90,7 +90,7 @@ class Simulator:
 
     def _answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
         received = {name: self._deliver(message) for name, message in ask.to.items()}
-        if self.cohort:
+        if self.stacked:
             yield from self._together(ask, received)
             return
         if min(self.workers, len(received)) < 2:
@@ -115,7 +115,7 @@ class Simulator:
     def _together(self, ask: Ask, received: Mapping[str, Record]) -> Iterator[tuple[str, Answer]]:
         names = list(received)
         while names:
-            some, names = names[: self.cohort], names[self.cohort :]
+            some, names = names[: self.stacked], names[self.stacked :]
             model = self.sites[some[0]].model
             self._twins += [model.twin() for _ in range(len(some) - len(self._twins))]
             tasks = [
@@ -129,17 +129,17 @@ class Simulator:
         device = works[0].model.device
         found: list[Fitted | DivergedError] = []
         while len(found) < len(works):
-            some = works[len(found) : len(found) + self.cohort]
-            if self._trained_as_one is None or self._trained_as_one.room_for < len(some):
-                self._trained_as_one = Cohort(max(len(some), min(self.cohort, len(works))), device)
+            some = works[len(found) : len(found) + self.stacked]
+            if self._trained_as_one is None or self._trained_as_one.capacity < len(some):
+                self._trained_as_one = StackedTrainer(max(len(some), min(self.stacked, len(works))), device)
             try:
-                found += train_together(some, self._trained_as_one)
+                found += train_stacked(some, self._trained_as_one)
             except torch.OutOfMemoryError:
                 if len(some) == 1:
                     raise
-                self._trained_as_one, self.cohort = None, len(some) // 2
+                self._trained_as_one, self.stacked = None, len(some) // 2
                 torch.cuda.empty_cache()
-                self.say(f"{len(some)} platforms at once are too many for the GPU's memory; from now on {self.cohort}")
+                self.say(f"{len(some)} platforms at once are too many for the GPU's memory; from now on {self.stacked}")
         return found
 
     def _work_beside(self, ask: Ask, name: str, message: Record) -> Answer:

@@ -277,9 +277,9 @@ def workers_of(experiment: Experiment) -> int:
     return experiment.engine.workers or useful_threads()
 
 
-def cohort_of(setup: Setup) -> int:
+def stacked_platforms(setup: Setup) -> int:
     """How many platforms train as one program at most; 0: each by itself. A transformer fills a GPU alone."""
-    wanted = setup.experiment.engine.cohort
+    wanted = setup.experiment.engine.stacked
     able = plain_convolution_of(setup.model) is not None
     on = wanted == "on" or (wanted == "auto" and setup.model.device.type == "cuda")
     return _AT_ONCE if able and on else 0

@@ -25,7 +25,7 @@ from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
 from fedrel.evaluation.selection import selection_quality, truth_is_known
-from fedrel.experiment.assembly import Setup, cohort_of, prepare, workers_of
+from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
 from fedrel.experiment.evaluators import Evaluated, Guesses, evaluate
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
@@ -119,7 +119,7 @@ class Execution:
                 setup.algorithm,
                 setup.sites,
                 workers=workers_of(setup.experiment),
-                cohort=cohort_of(setup),
+                stacked=stacked_platforms(setup),
                 say=say,
                 direct=self._direct,
                 half=half,

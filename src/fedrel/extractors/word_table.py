@@ -24,6 +24,7 @@ class WordTable(nn.Module):
         super().__init__()
         self.dimension = dimension
         self.trainable = trainable
+        self.reads = 0  # how often vectors were asked for
         self.register_buffer("rows", torch.zeros(1, dimension), persistent=False)
         self._restart()
 
@@ -66,6 +67,7 @@ class WordTable(nn.Module):
 
     def values(self, chosen: Tensor) -> Tensor:
         """The current vectors of these rows."""
+        self.reads += 1
         vectors = self.rows.index_select(0, chosen)
         if self.factor != 1.0:
             vectors.mul_(self.factor)

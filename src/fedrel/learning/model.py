@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.denoisers import Denoiser, best_of_group, best_of_runs
+from fedrel.denoisers import Denoiser, best_of_runs, best_sentences
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
@@ -173,18 +173,14 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def choose_in(self, shard: Shard, bags: Tensor) -> Tensor:
-        """The same for a few bags, in the middle of training: (U,) sentences of the shard."""
-        sizes = shard.bag_sizes(bags)
-        first = shard.bag_starts[bags]
-        if int(sizes.max()) == 1:
-            return first
+        """(U,) of a few bags, in the middle of training, the sentence of the shard most likely to express the label."""
+        if int(shard.bag_sizes(bags).max()) == 1:
+            return shard.bag_starts[bags]
         self.eval()
         batch = shard.bags_of(bags).to(self.device)
-        probability = torch.softmax(self.classifier(self._read(batch)), dim=1)
-        own = probability.gather(1, batch.labels[batch.bag][:, None]).squeeze(1).cpu()
+        best = best_sentences(self._read(batch), batch.bag, batch.labels, self.classifier)
         self.train()
-        place = best_of_group(own, batch.bag.cpu())
-        return first + place - (torch.cumsum(sizes, 0) - sizes)
+        return batch.sentences[best].cpu()
 
     def _read(self, batch: Batch) -> Tensor:
         """(S, H)."""

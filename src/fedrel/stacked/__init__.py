@@ -1,1 +1,1 @@
-"""Platforms that train as one program: their weights stacked, a layer of all of them one batched product."""
+"""Stacked training: several platforms train as one program, their weights stacked along a platform axis."""

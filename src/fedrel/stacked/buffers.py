@@ -1,4 +1,4 @@
-"""Memory for work that is done again and again."""
+"""A pool of device buffers that keep their addresses from one training to the next."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import torch
 from torch import Tensor
 
 
-class Rooms:
-    """Memory that stays where it is, so that a recorded graph finds it again. It moves only when it must grow."""
+class BufferPool:
+    """Buffers by name on one device. A buffer keeps its address, so that a recorded CUDA graph finds it again, until
+    more is asked of it than it holds; `moves` counts how often that happened.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.moves = 0
-        self._rooms: dict[str, Tensor] = {}
+        self._buffers: dict[str, Tensor] = {}
 
-    def rows(self, name: str, count: int, *shape: int, dtype: torch.dtype) -> Tensor:
-        """(at least count, *shape), for whatever was there before to be overwritten."""
-        room = self._rooms.get(name)
-        if room is None or len(room) < count or room.shape[1:] != shape or room.dtype != dtype:
-            self._rooms.pop(name, None)
-            room = torch.zeros(count + count // 4 + 1, *shape, dtype=dtype, device=self.device)
-            self._rooms[name] = room
+    def take(self, name: str, count: int, *shape: int, dtype: torch.dtype) -> Tensor:
+        """(at least count, *shape), holding whatever it held before, or zeros where it is new."""
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < count or buffer.shape[1:] != shape or buffer.dtype != dtype:
+            self._buffers.pop(name, None)
+            buffer = torch.zeros(count + count // 4 + 1, *shape, dtype=dtype, device=self.device)
+            self._buffers[name] = buffer
             self.moves += 1
-        return room
+        return buffer
 
-    def filled(self, name: str, parts: Sequence[Tensor]) -> Tensor:
-        """The parts below each other."""
+    def joined(self, name: str, parts: Sequence[Tensor]) -> Tensor:
+        """A buffer that begins with the parts one below the other; all have the same shape but for their length."""
         count = sum(len(part) for part in parts)
-        room = self.rows(name, count, *parts[0].shape[1:], dtype=parts[0].dtype)
-        torch.cat(list(parts), out=room[:count])
-        return room
+        buffer = self.take(name, count, *parts[0].shape[1:], dtype=parts[0].dtype)
+        torch.cat(list(parts), out=buffer[:count])
+        return buffer

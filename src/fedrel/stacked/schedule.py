@@ -49,15 +49,15 @@ def units_of(work: Work) -> int:
     return len(work.sentences) if work.plain else work.shard.bags
 
 
-def schedule(works: Sequence[Work], room_for: int, at_least: int = 0) -> Schedule:
-    """`works` in the order of `longest_first`; there may be room for more platforms and sentences than are needed."""
+def schedule(works: Sequence[Work], capacity: int, at_least: int = 0) -> Schedule:
+    """`works` in the order of `longest_first`; P is `capacity`, S at least `at_least`, though fewer may be needed."""
     batch = min(works[0].training.batch, max(units_of(work) for work in works))
     bags = [] if works[0].plain else [_bags(work, batch) for work in works]
     rows = [_sentences(work, batch) for work in works] if works[0].plain else [read for read, _ in bags]
     steps = [len(read) for read in rows]
     most = max((read.shape[1] for read in rows), default=1)
     around = max(_AROUND, 1 << max(0, most.bit_length() - 4))
-    chosen = np.full((max(steps), room_for, max(at_least, -(-most // around) * around)), -1, np.int64)
+    chosen = np.full((max(steps), capacity, max(at_least, -(-most // around) * around)), -1, np.int64)
     for place, read in enumerate(rows):
         chosen[: len(read), place, : read.shape[1]] = read
     epochs = works[0].training.epochs
@@ -69,10 +69,10 @@ def bag_tables(works: Sequence[Work], plan: Schedule) -> tuple[Tensor, Tensor]:
     """(steps, P, S) the bag of every sentence that is read, U for padding; (steps, P, U + 1) the bags' labels, -1 where
     there is none, as in the last place. Sentences that train by themselves are bags of one.
     """
-    steps, room_for, width = plan.chosen.shape
+    steps, capacity, width = plan.chosen.shape
     most = max((of.labels.shape[1] for of in plan.bags), default=width)
-    bag = torch.full((steps, room_for, width), most)
-    labels = torch.full((steps, room_for, most + 1), -1)
+    bag = torch.full((steps, capacity, width), most)
+    labels = torch.full((steps, capacity, most + 1), -1)
     for place, work in enumerate(works):
         chosen = plan.chosen[:, place]
         if work.plain:
