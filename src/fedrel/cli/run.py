@@ -16,7 +16,7 @@ from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
 from fedrel.errors import UserError
-from fedrel.experiment.assembly import Setup, cohort_of, prepare, read_experiment
+from fedrel.experiment.assembly import Setup, prepare, read_experiment, stacked_platforms
 from fedrel.experiment.execution import Execution
 from fedrel.report.page import write_report
 from fedrel.util.profiling import watching
@@ -110,7 +110,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
 def _on_gpu(setup: Setup) -> str:
     rounded = torch.get_float32_matmul_precision() != "highest"
     numbers = 'products in TF32 (engine.precision = "float32" is exact and slower)' if rounded else "float32"
-    together = "; platforms train as one" if cohort_of(setup) else ""
+    together = "; platforms train as one" if stacked_platforms(setup) else ""
     return f"on {torch.cuda.get_device_name(setup.model.device)}, {numbers}{together}"
 
 
