@@ -15,6 +15,7 @@ from fedrel.corpus.documents import Documents
 from fedrel.data import cache as data_cache
 from fedrel.data.sources import with_metric
 from fedrel.errors import UserError
+from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import federated
 from fedrel.util import plugins
 from tests.data import tacred
@@ -30,7 +31,7 @@ SMALL = (
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a package of one module, with entry points for its formats: name → attribute."""
+    """Installs a package of one module, with entry points for its parts: name → attribute."""
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(site)
@@ -43,7 +44,7 @@ def install(tmp_path, monkeypatch):
         for name in added:
             sys.modules.pop(name, None)
 
-    def add(name, code, **formats):
+    def add(name, code, group="fedrel.formats", **parts):
         added.add(name)
         (site / name).mkdir(exist_ok=True)
         (site / name / "__init__.py").write_text(code)
@@ -51,8 +52,8 @@ def install(tmp_path, monkeypatch):
         described = site / f"{name}-1.0.dist-info"
         described.mkdir(exist_ok=True)
         (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        points = "".join(f"{entry} = {name}:{attribute}\n" for entry, attribute in formats.items())
-        (described / "entry_points.txt").write_text(f"[fedrel.formats]\n{points}")
+        points = "".join(f"{entry} = {name}:{attribute}\n" for entry, attribute in parts.items())
+        (described / "entry_points.txt").write_text(f"[{group}]\n{points}")
         forget()
 
     yield add
@@ -128,7 +129,9 @@ def test_a_partition_of_it_keeps_its_metric_in_the_format_that_is_written(plugge
     assert (written.data.source, written.training.metric) == ("opennre", "micro_f1")
 
 
-def test_a_federation_trains_on_it(plugged, tmp_path):
+@pytest.fixture
+def consortium(tmp_path):
+    """A coordinator and platforms with TACRED in folders of their own."""
     world = tmp_path / "world"
     for name in PLATFORMS:
         write_tacred(world / name, 12, "train")
@@ -140,13 +143,39 @@ def test_a_federation_trains_on_it(plugged, tmp_path):
         "training": {"rounds": 1},
         "engine": {"workers": 1, "device": "cpu"},
     }
-    consortium = Consortium(world, tmp_path / "homes", config.parse(federated(table)))
+    made = Consortium(world, tmp_path / "homes", config.parse(federated(table)))
+    yield made
+    made.close()
+
+
+def test_a_federation_trains_on_it(plugged, consortium, tmp_path):
+    if origin := FORMATS.origin("tacred"):
+        for name in PLATFORMS:
+            rule = f'[plugins]\nallow = ["tacred sha256:{origin.digest}"]\n'
+            consortium.home(name).policy.write_text(rule)
     consortium.begin()
     assert consortium.failures == []
     assert consortium.coordination.setup.sites.sizes == dict.fromkeys(PLATFORMS, 12)
     assert consortium.coordination.setup.experiment.training.metric == "micro_f1"
     [done] = consortium.execution(tmp_path / "run").rounds()
     assert "micro_f1" in done.line["dev"]
+
+
+def test_a_platform_reads_its_data_with_a_plug_in_that_its_policy_allows_alone(install, request):
+    install("fedrel_tacred", CODE, tacred="FORMAT")
+    consortium = request.getfixturevalue("consortium")
+    sys.modules.pop("fedrel_tacred")
+    FORMATS._loaded.clear()
+    consortium.begin()
+    assert [name for name, _ in consortium.failures] == list(PLATFORMS)
+    assert all('its policy does not allow the plug-in "tacred"' in why for _, why in consortium.failures)
+    assert "fedrel_tacred" not in sys.modules, "nobody has loaded it"
+
+
+def test_a_plug_in_is_named_also_if_another_part_shares_its_name(install):
+    install("fedrel_cnn", CODE, group="fedrel.algorithms", cnn="METHOD")
+    table = {"method": {"name": "cnn"}, "extractor": {"kind": "cnn"}}
+    assert [(name, str(origin)) for name, origin in plugins_of(config.parse(table))] == [("cnn", "fedrel_cnn 1.0")]
 
 
 def test_it_is_no_text_to_label(plugged, tmp_path):

@@ -14,7 +14,7 @@ import torch
 from fedrel import config
 from fedrel.algorithms import METHODS
 from fedrel.config import Experiment
-from fedrel.corpus.formats import FORMATS
+from fedrel.corpus import FORMATS
 from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
 from fedrel.data.sources import with_metric
@@ -127,8 +127,10 @@ def require_extractor(experiment: Experiment, where: str = "", text: str = "") -
         raise UserError(f'{place}extractor.kind = "{kind}" is no extractor{suggest(kind, kinds)}')
 
 
-def plugins_of(experiment: Experiment) -> dict[str, Origin]:
-    """The plug-ins that an experiment uses, by the name under which it does. Loads none of them."""
+def plugins_of(experiment: Experiment) -> list[tuple[str, Origin]]:
+    """The plug-ins that an experiment uses, each with the name under which it does; plug-ins of two kinds may share a
+    name. Loads none of them.
+    """
     method = str(experiment.method["name"])
     names: list[tuple[Registry[Any], str]] = [
         (METHODS, method),
@@ -136,8 +138,8 @@ def plugins_of(experiment: Experiment) -> dict[str, Origin]:
         (EXTRACTORS, experiment.extractor.kind),
         (FORMATS, experiment.data.source),
     ]
-    found = {name: registry.origin(name) for registry, name in names if name in registry}
-    return {name: origin for name, origin in found.items() if origin is not None}
+    found = [(name, registry.origin(name)) for registry, name in names if name in registry]
+    return [(name, origin) for name, origin in found if origin is not None]
 
 
 def complete(experiment: Experiment) -> Experiment:

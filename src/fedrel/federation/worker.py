@@ -183,7 +183,7 @@ class Worker:
 
     def _require_known_code(self, experiment: Experiment) -> None:
         """Raises RefusedError for a plug-in that the policy does not allow by name and digest."""
-        for name, origin in plugins_of(experiment).items():
+        for name, origin in plugins_of(experiment):
             if objection := self.policy.objection_to_plugin(name, origin):
                 raise RefusedError(objection)
 
