@@ -111,7 +111,7 @@ def extract(
 
 
 class _Watch:
-    """Two bars, one after the other: the text while it is read, then the sightings while they are scored."""
+    """Two progress bars, one after the other: the text while it is read, then the mentions while they are scored."""
 
     def __init__(self, size: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -141,7 +141,9 @@ class _Watch:
 
 
 class _Spool:
-    """Facts on disk in the order they come; read, the surest first, equal ones in the order they came."""
+    """Facts on disk in the order in which they are added; iteration yields the most confident first, equal ones in the
+    order in which they were added.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -165,7 +167,7 @@ class _Spool:
 
 
 def _write(path: Path, spool: _Spool) -> Path | None:
-    """The file beside it for what has no room in it, if there is one."""
+    """Writes the facts, and returns the file of their confidences beside it, where the format has no place for them."""
     beside = path.with_suffix(".confidence.tsv") if path.suffix == ".nt" else None
     with stream_whole(path) as file, stream_whole(beside) if beside else nullcontext() as confidences:
         file.writelines(line.encode() for line in WRITERS[path.suffix](spool))
@@ -194,7 +196,7 @@ def _show(summary: dict[str, Any], best: list[Fact]) -> None:
 
 
 def _table(best: list[Fact]) -> Table:
-    """Two lines a fact: what it is, and as much of a sentence that says so as fits into one."""
+    """Two lines for each fact: what it is, and as much of a sentence that states it as fits into one."""
     table = Table(title="the surest", title_justify="left")
     for column in ("confidence", "sentences"):
         table.add_column(column, justify="right")
@@ -213,7 +215,7 @@ def _table(best: list[Fact]) -> Table:
 
 
 def _excerpt(support: Support, room: int) -> str:
-    """The sentence; of a long one the part with both names, and less of what is between where they stand far apart."""
+    """The sentence; of a long one the part with both names, shortened between them where they are far apart."""
     text = _printable(support.text)
     begin, end = min(support.head[0], support.tail[0]), max(support.head[1], support.tail[1])
     if len(text) <= room:

@@ -69,7 +69,7 @@ def label(
 
 
 def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int) -> tuple[Batch, dict[str, int]]:
-    """A file for each split; what was counted, and the lines of each."""
+    """Writes a file for each split. Returns what was counted, and the number of lines of each."""
     total, lines = Batch(), dict.fromkeys(labeller.rules.splits, 0)
     with ExitStack() as stack:
         files = {
@@ -106,7 +106,7 @@ def _nothing_found(total: Batch, documents: Documents, kb: Path) -> str:
 
 
 def load_kb(path: Path) -> KB:
-    """With what is odd about it said."""
+    """The knowledge base in a file or folder; what is odd about it is said."""
     say(f"reading the knowledge base {path} …")
     base = knowledge.load(path)
     say(f"{len(base.ids):,} entities, {base.triples:,} facts, {len(base.relations)} relations")

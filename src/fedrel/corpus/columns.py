@@ -8,7 +8,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 def split_columns(line: str, names: tuple[str, ...], where: str) -> list[str]:
-    """One text for each name; a row with more or fewer is refused, since nobody can tell which one is missing."""
+    """The cells of a tab-separated row, one for each name; UserError if it has more or fewer."""
     columns = line.split("\t")
     if len(columns) != len(names):
         raise UserError(
@@ -19,12 +19,13 @@ def split_columns(line: str, names: tuple[str, ...], where: str) -> list[str]:
 
 
 def whole_number(text: str, name: str, where: str) -> int:
+    """A number of at most nine digits, not negative; UserError, with the name of its column, for anything else."""
     if not _DIGITS.fullmatch(text.strip()):
         raise UserError(f'{where}: {name} is "{shortened(text)}"; it must be a whole number')
     return int(text)
 
 
 def shortened(text: str, longest: int = 40) -> str:
-    """A text to quote in a message: one line, and not a page of it."""
+    """A text to quote in a message: on one line, and cut to so many characters."""
     plain = " ".join(text.split())
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"

@@ -38,8 +38,8 @@ def detect(path: Path) -> Detected:
 
 
 def _the_one(path: Path, found: Mapping[str, str]) -> Detected | None:
-    """Of the formats that recognise a path, each with what it goes by: fedrel's own come in order of preference, but a
-    plug-in knows nothing of them, nor they of it.
+    """The format of a path, given those that recognise it and what each goes by. Of fedrel's own, which are in order of
+    preference, the first; a plug-in has no place in that order, so UserError if it is not the only one.
     """
     own = [name for name in found if name in FORMATS.own]
     names = own[:1] + [name for name in found if name not in FORMATS.own]

@@ -1,4 +1,4 @@
-"""Lines of a text file with their numbers; what is no UTF-8, or no JSON where that is wanted, is refused by line."""
+"""Lines of a text file with their numbers; what is not UTF-8, or not JSON where it should be, is refused by line."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, without their ends."""
+    """Lines that are not blank, without line ends, numbered from 1. UserError if the file cannot be read."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -27,6 +27,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def json_object(line: str, where: str) -> dict[str, Any]:
+    """The JSON object in a line; UserError if there is none, or if a string in it cannot be written as UTF-8."""
     try:
         row = json.loads(line)
         if _SURROGATE.search(line):

@@ -18,7 +18,9 @@ Types = set[tuple[str, str]]  # of head and tail
 
 
 def instances(read: Callable[[], Iterable[Document]], skip: Skipped) -> Iterator[Instance]:
-    """`read` is called twice, for two passes; should it count in this same `skip`, its rows still count once."""
+    """Every pair of entities in a sentence with its label. `read` is called twice, for two passes over the documents;
+    if it reports to this same `skip`, what it leaves out is counted once.
+    """
     before = skip.reasons.copy(), skip.examples.copy()
     types = _related_types(read())
     skip.reasons, skip.examples = before
@@ -91,7 +93,7 @@ def _unrelated(inside: list[Annotation], joined: set[tuple[str, str]], types: Ty
 
 
 def sentences_of(document: Document, language: str = "en") -> list[tuple[int, int]]:
-    """The sentences in order; those that an annotation bridges are one, for no splitter is always right."""
+    """The spans of the sentences in order. Those that an annotation bridges are one: no splitter is always right."""
     spans = sentence_spans(document.text, language) if document.sentences is None else document.sentences
     found: list[tuple[int, int]] = []
     for start, end in sorted([*spans, *((it.start, it.end) for it in document.annotations or ())]):

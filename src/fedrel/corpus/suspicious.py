@@ -14,7 +14,9 @@ Found = Iterator[tuple[str, str]]  # the kind, and what was seen
 
 
 class Suspicions:
-    """`blinded`: the ids of entities say nothing, so their places in the sentence stand for them."""
+    """Counts rows by what is odd about them. With `blinded`, ids of entities say nothing, so a pair is known by its
+    places in the sentence.
+    """
 
     def __init__(self, *, blinded: bool = False) -> None:
         self.blinded = blinded
@@ -26,6 +28,7 @@ class Suspicions:
         self._splits: defaultdict[str, set[int]] = defaultdict(set)
 
     def look_at(self, it: Instance | LabelledText | Document, where: str, split: str = "") -> None:
+        """Counts what is odd about a row, given its place and its split."""
         if isinstance(it, Instance):
             found = self._in_sentence(it, where, split)
         elif isinstance(it, LabelledText):
@@ -59,7 +62,7 @@ class Suspicions:
             yield f"fewer than {SHORTEST} tokens", f"{len(tokens)} tokens"
 
     def _repeated(self, where: str, split: str, label: str, places: Hashable, what: str, *content: Hashable) -> Found:
-        """`content` tells what has one label; a row is a duplicate if its places and its label are the same, too."""
+        """`content` is what should have one label; a row is a duplicate if its places and its label are equal, too."""
         key = hash(content)
         self._splits[split].add(key)
         row = hash((key, places, label))

@@ -66,11 +66,12 @@ class Dataset:
 
     @property
     def has_pairs(self) -> bool:
-        """Sentences with a pair of entities; otherwise plain texts."""
+        """Whether these are sentences with a pair of entities; otherwise they are plain texts."""
         return bool(self.meta["has_pairs"])
 
     @property
     def relations(self) -> list[str]:
+        """The labels, in the order of their numbers; the first is NA if `has_na`."""
         relations = self.meta["relations"]
         assert isinstance(relations, list)
         return relations
@@ -121,7 +122,7 @@ class Dataset:
         return held
 
     def require_no_overlap(self, allowed: bool) -> None:
-        """Refuses a data set that tests on pairs it was trained on."""
+        """Raises UserError if pairs of train are in test, unless that is allowed."""
         overlap = self.meta["overlap"]
         if overlap and not allowed:
             what = "entity pairs" if self.has_pairs else "texts"
@@ -131,6 +132,7 @@ class Dataset:
             )
 
     def sentence(self, split: Split, row: int) -> list[str]:
+        """The words of a sentence."""
         return [self.words[i] for i in split.tokens[split.offsets[row] : split.offsets[row + 1]]]
 
     def _split(self, name: str) -> Split:
@@ -144,15 +146,15 @@ def _read_names(path: Path) -> list[str]:
 
 
 def fact_bags(split: Split, rows: Ints) -> tuple[Ints, Ints]:
-    """Rows in bag order, and where each bag starts: a bag is the rows' part of one fact (pair, label). Bags are ordered
-    by where their pair first appears among these rows, then by label: a platform that has no other rows than these
-    finds the same order.
+    """Rows in bag order, (S,), and where each of B bags starts, (B+1,): a bag has the rows of one fact (pair, label).
+    Bags are ordered by where their pair first appears among these rows, then by label, so that a platform which has no
+    other rows than these finds the same order.
     """
     return _group(rows, _first_seen(split, rows) * 2**20 + split.labels[rows])
 
 
 def pair_bags(split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
-    """All rows, or these, in the order in which their pairs first appear, and where each pair starts."""
+    """All rows, or these, ordered by where their pairs first appear, (S,), and where each of P pairs starts, (P+1,)."""
     if rows is None:  # pairs are numbered as they appear
         return _group(np.arange(len(split)), split.pairs.astype(np.int64))
     return _group(rows, _first_seen(split, rows))
@@ -166,13 +168,13 @@ def pair_facts(split: Split, rows: Ints) -> Ints:
 
 
 def _first_seen(split: Split, rows: Ints) -> Ints:
-    """Where among these rows the pair of each appears first: to a platform that has no other rows it is the same."""
+    """For each of these rows, the first position among them of its pair; other rows of the split do not matter."""
     _, firsts, numbers = np.unique(split.pairs[rows], return_index=True, return_inverse=True)
     return firsts[numbers]
 
 
 def sentence_bags(split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
-    """All rows, or these, each a bag of its own."""
+    """All rows, or these, (S,), each a bag of its own, and where each bag starts, (S+1,)."""
     rows = np.arange(len(split)) if rows is None else rows
     return rows, np.arange(len(rows) + 1)
 
@@ -185,11 +187,12 @@ def _group(rows: Ints, keys: Ints) -> tuple[Ints, Ints]:
 
 
 def fact_name(dataset: Dataset, split: Split, row: int) -> str:
+    """The key of the fact of one row; see `fact_names`."""
     return fact_names(dataset, split, np.array([row]))[0]
 
 
 def fact_names(dataset: Dataset, split: Split, rows: Ints) -> list[str]:
-    """The one place where facts' keys are made: the same on every platform that holds the fact."""
+    """The keys of the facts of these rows, head, relation and tail: the same on every platform that holds the fact."""
     entities, relations = dataset.entities, [_escaped(name) for name in dataset.relations]
     pairs = split.pair_entities[split.pairs[rows]].tolist()
     return [
@@ -199,7 +202,7 @@ def fact_names(dataset: Dataset, split: Split, rows: Ints) -> list[str]:
 
 
 def _escaped(part: str) -> str:
-    """So that no two facts share a key."""
+    """A part of a key without tabs, so that no two facts share a key."""
     return part.replace("\\", r"\\").replace("\t", r"\t") if "\\" in part or "\t" in part else part
 
 
