@@ -200,7 +200,7 @@ def test_a_run_that_is_there_cannot_be_written_over(place):
     refused(place, send(place, command(place, "mine")), "there is a run of this name")
     link = place.runs / "link"
     link.symlink_to(place.kits)
-    refused(place, send(place, command(place, "link")), "a link, which may lead anywhere")
+    refused(place, send(place, command(place, "link")), "a symbolic link, which may lead anywhere")
     link.unlink()
 
 

@@ -303,7 +303,7 @@ def kill(labeller, documents):
         (refuse, "a.txt:3: something about this line"),
         (
             kill,
-            "one of the processes was ended from outside, perhaps for want of memory; try again with fewer --workers",
+            "a worker process was killed, perhaps because memory ran out; try again with fewer --workers",
         ),
     ],
 )

@@ -266,7 +266,7 @@ def test_links_are_replaced_or_refused_never_written_through(tmp_path):
     assert (tmp_path / "target").read_text() == "old"
     assert not (tmp_path / "file").is_symlink()
     (tmp_path / "folder").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="a link, which may lead anywhere"):
+    with pytest.raises(UserError, match="a symbolic link, which may lead anywhere"):
         run_folder(tmp_path, "folder")
     with pytest.raises(NotADirectoryError), folder_whole(tmp_path / "folder") as new:
         write_whole(new / "file", "x")

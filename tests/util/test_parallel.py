@@ -98,7 +98,7 @@ def test_an_error_of_what_gives_the_items_is_the_same_error_here(workers):
 
 
 def test_a_process_that_is_killed_is_told_in_a_sentence():
-    with pytest.raises(UserError, match=r"one of the processes was ended from outside.*fewer --workers"):
+    with pytest.raises(UserError, match=r"a worker process was killed.*fewer --workers"):
         list(in_order(killed, range(100), 2))
     assert not multiprocessing.active_children()
 

@@ -1,8 +1,8 @@
-"""Text from elsewhere (names, sentences, failures) made safe to show.
+"""Untrusted text (names, sentences, error messages) made safe to print.
 
-A terminal obeys what it is sent: an escape sequence in a file name can rewrite what stands above it, a carriage return
-can overwrite a line, and an override of the writing direction can make one name look like another. Such characters are
-shown as what they are, spelt out. Letters of all languages stay as they are.
+A terminal obeys what it is sent: an escape sequence in a file name can rewrite the lines above it, a carriage return
+can overwrite a line, and a bidirectional override can make one name look like another. Such characters are replaced by
+their escape sequences. Letters of every language are left alone.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LONGEST = 2_000  # characters of one text that a person is shown
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions and joiners, half characters, separators
-_MARKS = "\u061c\u200e\u200f"  # of direction: they turn nothing around but what stands beside them
-_JOINERS = "\u200c\u200d"  # which Persian, the scripts of India and emoji are written with
+LONGEST = 2_000  # characters of one string that are printed
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, format characters, surrogates, line and paragraph separators
+_MARKS = "\u061c\u200e\u200f"  # direction marks: they affect only the characters next to them
+_JOINERS = "\u200c\u200d"  # needed to write Persian, Indic scripts and emoji
 _SIGNS = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
-_ODD = re.compile(r"[^\x20-\x7e]")  # what may have to be spelt out
+_ODD = re.compile(r"[^\x20-\x7e]")  # candidates for escaping
 
 
 def shown(text: str, most: int = LONGEST) -> str:
-    """One line that shows what the text is, and does nothing: what would not be visible is spelt as Python spells it
-    (`\\x1b`, `\\n`, `\\u202e`), and what is longer than `most` is cut.
+    """The text as one harmless line of at most `most` characters: invisible characters become Python escapes (`\\x1b`,
+    `\\n`, `\\u202e`), and a longer text is cut and ends in "…".
     """
     cut = len(text) > most
     clean = _ODD.sub(_spelt, text[:most])
@@ -30,13 +30,13 @@ def shown(text: str, most: int = LONGEST) -> str:
 
 
 def shown_lines(text: str) -> str:
-    """Like `shown`, of text that may have several lines; nothing is cut."""
+    """The text with invisible characters as Python escapes, except for line feeds; nothing is cut."""
     return text if text.isprintable() else "\n".join(_ODD.sub(_spelt, line) for line in text.split("\n"))
 
 
 def json_escaped(text: str) -> str:
-    """JSON text that means the same, with whatever would not be visible as an escape of JSON. Between its strings JSON
-    has no such characters but line ends.
+    """Equivalent JSON text with invisible characters as JSON escapes. Outside its strings, valid JSON has none but line
+    ends, which stay.
     """
     return "\n".join(_ODD.sub(_in_json, line) for line in text.split("\n"))
 
@@ -58,7 +58,7 @@ def _in_json(match: re.Match[str]) -> str:
 def _is_visible(character: str, before: str) -> bool:
     if unicodedata.category(character) not in _HIDDEN or character in _SIGNS:
         return True
-    # After letters of a script that needs them joiners and marks change how text looks; elsewhere they only hide.
+    # After a letter of a script that needs them, joiners and marks change how text looks; elsewhere they are invisible.
     if not before or before.isascii():
         return False
     if character in _MARKS:

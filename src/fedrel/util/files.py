@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all, files that grow while somebody reads them, and who may read them.
+"""Atomic writes, file permissions, private folders, and files that are read while they grow.
 
-What a person asked for (a result, a model) is created as the umask says. What holds text or secrets is private: the
-user's alone whatever the umask, and never taken from a place that somebody else could have filled.
+Output (a result, a model) is created with the permissions of the umask. Anything that holds text or secrets is private:
+readable by its user alone whatever the umask, and never read from a folder that another user could have written to.
 """
 
 import hashlib
@@ -25,14 +25,16 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def write_whole(path: Path, content: bytes | bytearray | str, *, private: bool = False) -> None:
-    """Writes under a temporary name, then renames: a crash or a full disk leaves the old file, or none. A link in the
-    place of the file is replaced, not followed. `private`: only the user can read it.
+    """Writes a file atomically: it is written under a temporary name and then renamed, so that a crash or a full disk
+    leaves the old file or none. A symbolic link at `path` is replaced, not followed. `private`: mode 0600 instead of
+    the umask's.
     """
     with stream_whole(path, private=private) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def sha256(path: Path) -> str:
+    """The SHA-256 of a file, hexadecimal. Raises UserError if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -42,7 +44,10 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def stream_whole(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write piece by piece; it takes its name only once it is complete."""
+    """Opens a file for writing that appears under its name only once the block has ended without an exception.
+
+    `private`: mode 0600 instead of the umask's.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path)
     try:
@@ -54,15 +59,17 @@ def stream_whole(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename = str(path)  # the name that a person knows
+            error.filename = str(path)  # the user does not know the temporary name
         raise
 
 
 @contextmanager
 def folder_whole(path: Path, *, others_do: bool = False, private: bool = False) -> Iterator[Path]:
-    """A new folder to fill; it takes its name only once it is complete, and never in the place of a link. With
-    `others_do`, one of that name that somebody else finished first is as good. `private`: only the user can read it
-    and what is in it.
+    """Yields an empty temporary folder, which is renamed to `path` once the block has ended without an exception.
+
+    Raises OSError if `path` is a symbolic link or a folder with files in it; with `others_do`, an existing folder is
+    taken to be the same one, finished first by another process, and kept. `private`: modes 0700 and 0600 for the folder
+    and everything in it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path)
@@ -83,14 +90,15 @@ def folder_whole(path: Path, *, others_do: bool = False, private: bool = False) 
 
 
 def _beside(path: Path) -> Path:
-    """A name that nobody can foresee. It is not made by tempfile, whose files do not follow the umask."""
+    """A temporary name in the same folder that cannot be guessed. Files of tempfile would ignore the umask."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
 
 
 @contextmanager
 def append_private(path: Path) -> Iterator[IO[bytes]]:
-    """A log that only the user can read, to add to; one that others could read is closed to them. A link in its place
-    is not followed.
+    """Opens a log for appending with mode 0600; an existing one that others can read is restricted to that.
+
+    Raises UserError if it cannot be opened or is a symbolic link.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -106,14 +114,18 @@ def append_private(path: Path) -> Iterator[IO[bytes]]:
 
 
 def cache_folder() -> Path:
-    """$FEDREL_CACHE, or the user's own cache folder."""
+    """$FEDREL_CACHE, else `fedrel` in $XDG_CACHE_HOME or ~/.cache."""
     if chosen := os.environ.get("FEDREL_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrel"
 
 
 def private_cache(part: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
-    """A folder in the cache, for this user alone: what is read from it can only be what this user put there."""
+    """The subfolder `part` of the cache, created if need be, which no other user can read or could have written to.
+
+    `say` receives one line if its permissions had to be tightened. Raises UserError if another user could have written
+    to it or to the cache.
+    """
     whole = cache_folder()
     if whole.exists():
         _require_safe(whole)
@@ -123,8 +135,8 @@ def private_cache(part: str, *, say: Callable[[str], None] = lambda line: None) 
 
 
 def private_folder(path: Path, *, say: Callable[[str], None] = lambda line: None) -> Path:
-    """The folder, made if it is not there, which only this user can enter. One that others could enter is closed to
-    them, and `say` is told; one that is another user's, or that all could write in, is refused.
+    """The folder, created if need be, with mode 0700. If others could enter it, its mode is changed and `say` receives
+    one line. Raises UserError if it belongs to another user or is world-writable.
     """
     try:
         path.mkdir(mode=0o700)
@@ -142,8 +154,8 @@ def private_folder(path: Path, *, say: Callable[[str], None] = lambda line: None
 
 
 def _require_safe(path: Path) -> None:
-    """Refuses a folder in which others could put theirs in the place of ours. Like /tmp it may be an administrator's
-    and open to all, if nobody can rename what is another's there.
+    """Raises UserError for a folder in which other users could replace our subfolders. A sticky folder of root's, like
+    /tmp, is fine: users cannot rename each other's files there.
     """
     found = path.stat()
     if found.st_uid != 0 or not found.st_mode & stat.S_ISVTX:
@@ -151,19 +163,19 @@ def _require_safe(path: Path) -> None:
 
 
 def require_own(path: Path, *, group: bool = False) -> int:
-    """Refuses a folder or file that is another user's or that everybody can write; with `group`, also one that its
-    group can write. Its permissions.
+    """The permission bits of a folder or file. Raises UserError if it belongs to another user or is world-writable, and
+    with `group` also if it is group-writable.
     """
     link, found = path.lstat(), path.stat()
     me = os.getuid()
-    if found.st_uid != me or link.st_uid not in (me, 0):  # an administrator may have put a link there
+    if found.st_uid != me or link.st_uid not in (me, 0):  # a link may be root's
         raise UserError(
             f"{path}: belongs to another user, who could have put anything there; remove it, or choose another folder "
-            "(of the cache: with FEDREL_CACHE)"
+            "(for the cache: with FEDREL_CACHE)"
         )
     if found.st_mode & (stat.S_IWOTH | (stat.S_IWGRP if group else 0)):
         raise UserError(
-            f"{path}: others can write there, and could have put anything there; remove it, or if you know all that is "
+            f"{path}: others can write there and could have put anything there; remove it, or if you trust what is "
             f"in it: chmod go-w {shlex.quote(str(path))}"
         )
     return stat.S_IMODE(found.st_mode)
@@ -173,7 +185,9 @@ def require_own(path: Path, *, group: bool = False) -> int:
 
 
 def run_name(text: str) -> str:
-    """The name of a run, or a refusal if it could mean another place than a folder of its own, or an option."""
+    """The text itself if it can be the name of a run, that is of a folder. Raises UserError otherwise: a name must not
+    lead out of its parent folder, nor look like a command-line option.
+    """
     if not _RUN_NAME.fullmatch(text) or text.endswith(".status.json"):  # such files lie beside runs
         raise UserError(
             f'"{shown(text, 100)}" cannot be the name of a run; use up to 80 letters, digits, ".", "_" and "-", a '
@@ -183,22 +197,24 @@ def run_name(text: str) -> str:
 
 
 def run_folder(folder: Path, name: str) -> Path:
-    """Where the run of this name lies in a folder of runs. A link in its place is refused: it may lead elsewhere."""
+    """The path of the run `name` in a folder of runs. Raises UserError for an invalid name and for a symbolic link,
+    which may lead elsewhere.
+    """
     path = folder / run_name(name)
     if path.is_symlink():
-        raise UserError(f"{path}: a link, which may lead anywhere; a run needs a folder of its own: remove the link")
+        raise UserError(f"{path}: a symbolic link, which may lead anywhere; remove it, a run needs a folder of its own")
     return path
 
 
 class Tail:
-    """What is added to a file from now on; it need not be there yet."""
+    """Follows the lines that are appended to a file from now on; the file need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._place = path.stat().st_size if path.exists() else 0
 
     def lines(self) -> Iterator[bytes]:
-        """Whole lines that are new since the last call; one that is being written comes with the next."""
+        """The complete lines appended since the last call; an unfinished one waits for the next call."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What was used lately, up to so many bytes."""
+"""A least-recently-used cache with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 Thing = TypeVar("Thing")
-_ASIDE = 64 * 2**10  # bytes that a thing counts beside its own: a small one has little to lose, and objects around it
+_OVERHEAD = 64 * 2**10  # bytes that every entry counts beside its own size, for the objects around it
 
 
 class Recent(Generic[Thing]):
-    """Things by name. Over `limit` bytes, those that nobody asked for the longest are let go, and made anew later; the
-    last one always stays. Threads may ask side by side, for different things.
+    """Values by name, made on demand. Beyond `limit` bytes the least recently used ones are evicted, but never the last
+    one. Threads may call `get` concurrently for different names; for the same name, a value may be made twice.
     """
 
     def __init__(self, limit: int) -> None:
@@ -26,11 +26,14 @@ class Recent(Generic[Thing]):
         return len(self._held)
 
     def get(self, name: str, make: Callable[[], Thing], size: Callable[[Thing], int]) -> Thing:
+        """The value of this name, from `make()` if it is not in the cache. `size(value)` is in bytes and is asked on
+        every call, since a value may grow.
+        """
         with self._lock:
             known = self._held.get(name)
         thing = make() if known is None else known[0]
         with self._lock:
-            self._keep(name, thing, size(thing) + _ASIDE)
+            self._keep(name, thing, size(thing) + _OVERHEAD)
         return thing
 
     def _keep(self, name: str, thing: Thing, size: int) -> None:

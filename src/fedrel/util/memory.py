@@ -1,4 +1,4 @@
-"""Memory that was freed and is still held."""
+"""Returning freed memory to the operating system."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from functools import cache
 
 
 def trim() -> None:
-    """Gives freed memory back to the system. The C library of Linux keeps pieces between others that live on: with
-    thousands of platforms after one another, hundreds of megabytes of them.
+    """Returns freed memory to the operating system; does nothing where the C library has no `malloc_trim`.
+
+    glibc keeps freed blocks that lie between live ones: after thousands of platforms in one process, hundreds of
+    megabytes.
     """
-    _of_library()(0)
+    _malloc_trim()(0)
 
 
 @cache
-def _of_library() -> Callable[[int], object]:
+def _malloc_trim() -> Callable[[int], object]:
     try:
         found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):  # another system, or another C library

@@ -1,4 +1,4 @@
-"""Work spread over processes, its results in the order of the work."""
+"""A parallel map over processes, with results in the order of the items."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from fedrel.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_WAITING = 3  # pieces of work per process that may be under way: the rest is not read yet
+_WAITING = 3  # items per process that are submitted ahead; the rest is not read yet
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Generator[Result, None, None]:
-    """work(item) of every item. `work` may hold a lot (a knowledge base): processes inherit it, nothing is sent."""
+    """Yields work(item) for every item, in order, from up to `workers` forked processes.
+
+    `work` need not be picklable and may hold large data (a knowledge base): the processes inherit it. With fewer than
+    two items or workers, or where there is no fork, everything runs in this process. An exception of `work` is raised
+    here; raises UserError if a worker process is killed.
+    """
     rest = iter(items)
     first = list(islice(rest, max(workers, 1)))
     every = chain(first, rest)
@@ -30,11 +35,11 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int
         yield from map(work, every)
         return
     context = multiprocessing.get_context("fork")
-    stopped = context.RawValue("b")  # without a lock, which a process that is killed might hold
+    stopped = context.RawValue("b")  # without a lock, since a killed process might hold it
     pool = ProcessPoolExecutor(len(first), context, initializer=_begin, initargs=(work, stopped))
     under_way: deque[Future[Any]] = deque()
     try:
-        under_way.append(_submit_deaf(pool, next(every)))
+        under_way.append(_submit_first(pool, next(every)))
         for item in every:
             under_way.append(pool.submit(_call, item))
             if len(under_way) >= _WAITING * workers:
@@ -43,7 +48,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int
             yield under_way.popleft().result()
     except BrokenProcessPool:
         raise UserError(
-            "one of the processes was ended from outside, perhaps for want of memory; try again with fewer --workers"
+            "a worker process was killed, perhaps because memory ran out; try again with fewer --workers"
         ) from None
     finally:
         stopped.value = True
@@ -51,13 +56,13 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _submit_deaf(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
-    """With the first item the processes begin, deaf to Ctrl-C for good: that goes to all processes, but it is for this
-    one to tell the others when to stop.
+def _submit_first(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
+    """Submits the first item, which starts the worker processes, with SIGINT blocked in them for good: Ctrl-C reaches
+    every process of the group, but the parent alone decides when the workers stop.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -77,7 +82,9 @@ def _begin(work: Callable[[Any], Any], stopped: Any) -> None:
 
 
 def end_with_parent() -> None:
-    """A parent that is killed tells nobody; its processes would wait for work forever, or go on beside new ones."""
+    """Makes this child process exit when its parent dies. A parent that is killed cannot say so: without this, its
+    children would wait for work forever, or go on next to those of a new parent.
+    """
     Thread(target=_follow_parent, daemon=True).start()
 
 
@@ -89,5 +96,5 @@ def _follow_parent() -> None:
 
 
 def _call(item: Any) -> Any:
-    """What a process has been handed already cannot be taken back; nobody waits for its result."""
+    """work(item), or None once the caller has stopped: items already queued in a process cannot be cancelled."""
     return None if _stopped.value else _work(item)

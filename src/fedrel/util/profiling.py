@@ -1,7 +1,7 @@
-"""Where the time goes, by phase, if somebody wants to know: `with watching() as phases: …`.
+"""Wall-clock time by phase, measured only on request: `with watching() as phases: …`.
 
-A phase inside another is taken out of it, so that the shares add up; but what happens during `evaluate` is evaluation,
-whatever it uses. Platforms that work side by side each count their own time.
+Phases nest, and the time of an inner phase is not counted for the outer one, so that the shares add up. Inside
+`evaluate` everything counts as evaluation. Platforms that run in parallel threads each count their own time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ Result = TypeVar("Result")
 
 
 class Phases:
+    """`seconds` by phase, over all threads so far.
+
+    `wait` is called at each change of phase and blocks until the device has finished its queued work, which would
+    otherwise count for a later phase.
+    """
+
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
-        """`wait`: until a device has done what it was asked for; what it does later would count for another phase."""
         self.seconds: dict[str, float] = {}
         self._wait = wait
         self._lock = threading.Lock()
-        self._running = threading.local()  # the phases that this thread is in, and since when the innermost one runs
+        self._running = threading.local()  # this thread's open phases, and when the innermost was entered or resumed
 
     def enter(self, phase: Phase) -> bool:
+        """Whether a phase begins here; not inside `evaluate`, nor inside the same phase. If so, call `leave` later."""
         open_: list[Phase] = self._running.__dict__.setdefault("open", [])
         if open_ and (open_[-1] == _WHOLE or open_[-1] == phase):
             return False
@@ -37,6 +43,7 @@ class Phases:
         return True
 
     def leave(self) -> None:
+        """Ends this thread's innermost phase."""
         self._note(self._running.open.pop())
 
     def _note(self, phase: Phase | None) -> None:
@@ -53,6 +60,7 @@ _phases: Phases | None = None
 
 @contextmanager
 def watching(wait: Callable[[], None] = lambda: None) -> Iterator[Phases]:
+    """Measures the phases of everything that runs inside the block; `wait` blocks until the device is idle."""
     global _phases
     _phases = Phases(wait)
     try:
@@ -62,12 +70,13 @@ def watching(wait: Callable[[], None] = lambda: None) -> Iterator[Phases]:
 
 
 def watched() -> dict[str, float] | None:
-    """Seconds by phase so far, if somebody is watching."""
+    """Seconds by phase so far, or None outside of `watching`."""
     return None if _phases is None else dict(_phases.seconds)
 
 
 @contextmanager
 def phase(name: Phase) -> Iterator[None]:
+    """Counts the time inside the block for this phase; costs nothing outside of `watching`."""
     watch = _phases
     if watch is None or not watch.enter(name):
         yield
@@ -79,7 +88,7 @@ def phase(name: Phase) -> Iterator[None]:
 
 
 def timed(name: Phase) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
-    """All that a function does belongs to this phase."""
+    """A decorator: the time of every call of the function counts for this phase."""
 
     def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Randomness that depends on names alone, never on order, process or machine."""
+"""Random seeds derived from names, so that draws never depend on order, process or machine."""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ import torch
 
 
 def derive(*parts: object) -> int:
-    """A 63-bit seed from anything that prints the same everywhere."""
+    """A 63-bit seed from the `str` of the parts, the same in every process and on every machine."""
     digest = hashlib.sha256("/".join(str(part) for part in parts).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def generator(seed: int, device: torch.device) -> torch.Generator:
-    """Draws that nobody else takes from: platforms may work side by side."""
+    """A generator of its own, independent of torch's global one, so that platforms can run in parallel."""
     return torch.Generator(device).manual_seed(seed)
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, torch draws from `seed`; outside, nothing has changed. Not for work that goes on side by side."""
+    """Seeds torch's global CPU generator inside the block and restores it afterwards. Not thread-safe."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -1,5 +1,5 @@
-"""The one way in which pages are made: names and sentences come from data, so every value is escaped, and whatever
-would not be visible in it is spelt out.
+"""Jinja templates for all HTML pages. Names and sentences come from data, so every value is HTML-escaped and its
+invisible characters are shown as escape sequences.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def environment(package: str) -> Environment:
-    """Of the templates in a package; a name that a template misspells is an error."""
+    """A Jinja environment for the `templates` folder of a package; an undefined name in a template is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -27,5 +27,5 @@ def environment(package: str) -> Environment:
 
 
 def _visible(value: Any) -> Any:
-    """Before it is escaped; what is HTML already is of our own making."""
+    """Called on every value before HTML-escaping; `Markup` is our own HTML and passes unchanged."""
     return shown_lines(value) if type(value) is str else value
