@@ -149,7 +149,7 @@ def test_headers_byte_order_marks_spaces_blank_lines_and_windows_line_ends_do_no
     [
         ("unknown entity", "", "Q1\tborn\tQ8\n", 'triples.tsv:4: "Q8" is not among the entities'),
         ("unknown entity", "", "Q9\tborn\tQ8\n", 'triples.tsv:4: "Q9" is not among the entities'),
-        ("duplicate triple", "", "Q1\tborn\t Q2\n", "triples.tsv:4: this triple is listed before"),
+        ("duplicate triple", "", "Q1\tborn\t Q2\n", "triples.tsv:4: this triple is already listed"),
         ("empty field", "", "Q1\t \tQ2\n", "triples.tsv:4: the relation is empty"),
         ("empty field", "", "\tborn\tQ2\n", "triples.tsv:4: the head is empty"),
         ("empty field", "", "Q1\tborn\t\n", "triples.tsv:4: the tail is empty"),
@@ -161,8 +161,8 @@ def test_headers_byte_order_marks_spaces_blank_lines_and_windows_line_ends_do_no
         ("empty field", "Q4\t\tEve\n", "", 'entities.tsv:4: "Q4" has no type'),
         ("empty field", "Q4\tPER\t\n", "", "entities.tsv:4: an entity has an empty name"),
         ("empty field", "Q4\tPER\tEve| |Eva\n", "", "entities.tsv:4: an entity has an empty name"),
-        ("entity listed twice", "Q1\tX\tAnnie\n", "", 'entities.tsv:4: "Q1" is listed before; its first type counts'),
-        ("ambiguous name", "Q4\tPER\tBonn\n", "", 'entities.tsv:4: "Bonn" is a name of "Q2", too'),
+        ("entity listed twice", "Q1\tX\tAnnie\n", "", 'entities.tsv:4: "Q1" is already listed; its first type is used'),
+        ("ambiguous name", "Q4\tPER\tBonn\n", "", 'entities.tsv:4: "Bonn" is also a name of "Q2"'),
     ],
 )
 def test_a_problem_is_counted_and_named(folder, kind, entities, triples, says):
@@ -196,7 +196,7 @@ def test_names_may_be_shared_by_many(folder):
     entities = "".join(f"E{number}\tT\tname{number % 10}\n" for number in range(30))
     kb = tsv(folder, entities, "E1\tr\tE2\n")
     assert kb.problems.counts == {"ambiguous name": 10}
-    assert kb.problems.examples["ambiguous name"][0] == f'{folder}/entities.tsv:11: "name0" is a name of "E0", too'
+    assert kb.problems.examples["ambiguous name"][0] == f'{folder}/entities.tsv:11: "name0" is also a name of "E0"'
     assert len(list(kb.names())) == 30
 
 
@@ -241,9 +241,9 @@ def test_relations_tsv_decides_for_the_relations_that_it_names(folder):
         ("relations.tsv", "born\n", ":1: no tab in this line; separate relation, head_type and tail_type by tabs"),
         ("entities.tsv", b"Q1\tPER\tAnn\n\xff\n", ":2: not UTF-8 text; convert the file to UTF-8"),
         ("triples.tsv", TRIPLES.encode("utf-16"), ":1: not UTF-8 text; convert the file to UTF-8"),
-        ("entities.tsv", "", ": no entities in it; each line needs id, type and names by tabs"),
-        ("entities.tsv", "id\ttype\tnames\n", ": no entities in it; each line needs id, type and names by tabs"),
-        ("triples.tsv", "\n", ": no triples in it; each line needs head, relation and tail by tabs"),
+        ("entities.tsv", "", ": no entities; each line needs id, type and names, separated by tabs"),
+        ("entities.tsv", "id\ttype\tnames\n", ": no entities; each line needs id, type and names, separated by tabs"),
+        ("triples.tsv", "\n", ": no triples; each line needs head, relation and tail, separated by tabs"),
         ("entities.tsv", None, ": no such file; a knowledge base has entities.tsv and triples.tsv"),
         ("triples.tsv", None, ": no such file; a knowledge base has entities.tsv and triples.tsv"),
     ],
@@ -259,13 +259,13 @@ def test_a_broken_table_is_refused(tmp_path, name, content, says):
 
 def test_what_is_no_knowledge_base_is_refused(tmp_path):
     assert refusal(tmp_path / "none") == f"{tmp_path}/none: no such file or folder"
-    assert refusal(tmp_path) == f"{tmp_path}: no knowledge base; expected entities.tsv and triples.tsv, or files .nt"
+    assert refusal(tmp_path) == f"{tmp_path}: not a knowledge base; expected entities.tsv and triples.tsv, or .nt files"
     tsv(tmp_path)
     assert refusal(tmp_path / "triples.tsv").endswith(
         ": give the folder with entities.tsv and triples.tsv, not one of its files"
     )
     path = write(tmp_path / "kb.ttl", NT)
-    assert refusal(path) == f"{path}: no form of knowledge base; expected a folder, a file .nt or a file .csv"
+    assert refusal(path) == f"{path}: not a knowledge base; expected a folder, a .nt file or a .csv file"
 
 
 def nt(path, *lines):
@@ -279,15 +279,15 @@ def e(name):
 @pytest.mark.parametrize(
     ("kind", "line", "says"),
     [
-        ("blank node", f'_:b1 <{RDFS}label> "x" .', "a statement about a blank node is not read"),
-        ("blank node", f"{e('Q1')} {e('r')} _:b1 .", "a statement about a blank node is not read"),
-        ("blank node", f"{e('Q1')} {e('r')} _:b1.", "a statement about a blank node is not read"),
+        ("blank node", f'_:b1 <{RDFS}label> "x" .', "a statement about a blank node is ignored"),
+        ("blank node", f"{e('Q1')} {e('r')} _:b1 .", "a statement about a blank node is ignored"),
+        ("blank node", f"{e('Q1')} {e('r')} _:b1.", "a statement about a blank node is ignored"),
         ("value, not an entity", f'{e("Q1")} {e("age")} "41" .', '"http://x.org/age" has a value, not an entity'),
         ("value, not an entity", f'{e("Q1")} <{RDF}type> "PER" .', f'"{RDF}type" has a value, not an entity'),
         ("empty field", f'{e("Q1")} <{RDFS}label> " "@en .', "the label is empty"),
-        ("duplicate triple", f"{e('Q1')} {e('r/born')} {e('Q2')} .", "this triple is listed before"),
-        ("duplicate triple", f"{e('Q1')} <{RDF}type> {e('t#PER')} .", "this type is listed before"),
-        ("further type", f"{e('Q1')} <{RDF}type> <{OWL}Thing> .", 'an entity of several types; "PER" counts'),
+        ("duplicate triple", f"{e('Q1')} {e('r/born')} {e('Q2')} .", "this triple is already listed"),
+        ("duplicate triple", f"{e('Q1')} <{RDF}type> {e('t#PER')} .", "this type is already listed"),
+        ("further type", f"{e('Q1')} <{RDF}type> <{OWL}Thing> .", 'an entity with several types; "PER" is used'),
         (
             "label or type of a type or relation",
             f'{e("t#PER")} <{RDFS}label> "person" .',
@@ -296,12 +296,12 @@ def e(name):
         (
             "label or type of a type or relation",
             f"{e('r/born')} <{RDF}type> <{OWL}ObjectProperty> .",
-            "this is said of a type or relation",
+            "the subject is a type or relation",
         ),
         (
             "unknown entity",
             f"{e('Q1')} {e('r/born')} {e('Q9')} .",
-            '"http://x.org/Q9" is no entity: it has neither a label nor a type of its own, or is a type or relation',
+            '"http://x.org/Q9" is not an entity: it has neither a label nor a type, or is itself a type or relation',
         ),
         *(
             ("malformed line", line, "not an N-Triples statement: <subject> <predicate> <object> .")
@@ -377,13 +377,13 @@ def test_a_folder_of_n_triples_is_read_as_one_and_problems_name_the_file(tmp_pat
     kb = load(tmp_path)
     assert kb.triples == 3
     assert kb.allows(1, 0, 0) and not kb.allows(1, 1, 2)
-    assert kb.problems.examples == {"duplicate triple": [f"{tmp_path}/b.nt:7: this triple is listed before"]}
+    assert kb.problems.examples == {"duplicate triple": [f"{tmp_path}/b.nt:7: this triple is already listed"]}
 
 
 def test_n_triples_without_an_entity_are_refused(tmp_path):
     for content in ("", "# nothing\n", "\n", f"{e('a')} {e('b')} {e('c')} .\n", "<html>\n"):
         path = write(tmp_path / "kb.nt", content)
-        assert refusal(path).startswith(f"{path}: no entity in it; lines such as")
+        assert refusal(path).startswith(f"{path}: no entities; lines such as")
     assert refusal(write(tmp_path / "kb.nt", b"#\n\xff\n")).startswith(f"{tmp_path}/kb.nt:2: not UTF-8 text")
 
 
@@ -409,12 +409,12 @@ def test_a_csv_without_names_or_types_takes_the_ids_as_names(folder):
         ("empty field", "Q1,born,,PER,PLACE,Ann,Bonn", "the tail is empty"),
         ("empty field", "Q1,wed,Q2,PER,PLACE,,Bonn", "an entity has an empty name"),
         ('relation "NA"', "Q8,NA,Q9,PER,PLACE,Ann,Bonn", '"NA" means that there is no relation'),
-        ("duplicate triple", "Q1,born,Q2,PER,PLACE,Ann Lee|A. Lee,Bonn", "this triple is listed before"),
-        ("ambiguous name", "Q4,wed,Q2,PER,PLACE,Rhine,Bonn", '"Rhine" is a name of "Q3", too'),
+        ("duplicate triple", "Q1,born,Q2,PER,PLACE,Ann Lee|A. Lee,Bonn", "this triple is already listed"),
+        ("ambiguous name", "Q4,wed,Q2,PER,PLACE,Rhine,Bonn", '"Rhine" is also a name of "Q3"'),
         (
             "further type",
             "Q1,wed,Q2,X,PLACE,Ann Lee|A. Lee,Bonn",
-            '"Q1" is of another type before; its first type counts',
+            '"Q1" has another type above; its first type is used',
         ),
     ],
 )
@@ -438,16 +438,16 @@ HUGE = "x" * 200_000
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", ':1: no column "head"; the header needs head, relation and tail, by commas'),
-        ("head;relation;tail\n", ':1: no column "head"; the header needs head, relation and tail, by commas'),
-        ("head,relation\n", ':1: no column "tail"; the header needs head, relation and tail, by commas'),
-        ("head,head,relation,tail\n", ':1: two columns "head"; the header needs head, relation and tail, by commas'),
-        ("head,relation,tail\n", ": no triples in it; each row needs head, relation and tail, by commas"),
-        ('head,relation,tail\na,"r,b\n', ":2: not CSV (unexpected end of data); mend the quotes or line ends"),
-        ('head,relation,tail\na,"r"x,b\n', """:2: not CSV (',' expected after '"'); mend the quotes or line ends"""),
+        ("", ':1: no column "head"; the header needs head, relation and tail, with commas'),
+        ("head;relation;tail\n", ':1: no column "head"; the header needs head, relation and tail, with commas'),
+        ("head,relation\n", ':1: no column "tail"; the header needs head, relation and tail, with commas'),
+        ("head,head,relation,tail\n", ':1: two columns "head"; the header needs head, relation and tail, with commas'),
+        ("head,relation,tail\n", ": no triples; each row needs head, relation and tail, separated by commas"),
+        ('head,relation,tail\na,"r,b\n', ":2: not CSV (unexpected end of data); fix the quotes or line ends"),
+        ('head,relation,tail\na,"r"x,b\n', """:2: not CSV (',' expected after '"'); fix the quotes or line ends"""),
         (
             f"head,relation,tail\na,{HUGE},b\n",
-            ":2: not CSV (field larger than field limit (131072)); mend the quotes or line ends",
+            ":2: not CSV (field larger than field limit (131072)); fix the quotes or line ends",
         ),
         (b"head,relation,tail\na,r,\xe9\n", ":2: not UTF-8 text; convert the file to UTF-8"),
     ],
@@ -621,7 +621,7 @@ def test_the_same_file_gives_the_same_knowledge_base(folder):
 
 def test_too_many_types_are_refused(folder, monkeypatch):
     monkeypatch.setattr(kbs, "MOST_COMBINATIONS", 11)
-    with pytest.raises(UserError, match=r"entities\.tsv: 2 types and 3 relations are too many"):
+    with pytest.raises(UserError, match=r"entities\.tsv: 2 types with 3 relations are more than 64 bits"):
         tsv(folder)
 
 

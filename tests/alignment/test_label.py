@@ -213,10 +213,10 @@ def test_no_rate_and_no_cap_touch_a_fact():
     ("rules", "says"),
     [
         ({"dev": 0.5, "test": 0.5}, "--dev 0.5 and --test 0.5 leave nothing to train on"),
-        ({"dev": -0.1}, "--dev -0.1 is no share from 0 to 1"),
-        ({"test": float("nan")}, "--test nan is no share"),
-        ({"na_rate": 1.1}, "--na-rate 1.1 is no share"),
-        ({"na_per_sentence": -1}, "--na-per-sentence -1 is less than none"),
+        ({"dev": -0.1}, "--dev -0.1 is not a share from 0 to 1"),
+        ({"test": float("nan")}, "--test nan is not a share"),
+        ({"na_rate": 1.1}, "--na-rate 1.1 is not a share"),
+        ({"na_per_sentence": -1}, "--na-per-sentence -1 is negative; give 0 or more"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(rules, says):

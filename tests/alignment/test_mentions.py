@@ -112,7 +112,7 @@ def test_a_sentence_that_is_a_list_has_its_entities_left_out_and_counted():
 
 @pytest.mark.parametrize("language", ["english", "EN", "", "e", "de_DE"])
 def test_what_is_no_code_of_a_language_is_refused(language):
-    with pytest.raises(UserError, match="is no code of a language; give two letters, such as en"):
+    with pytest.raises(UserError, match="is not a language code; give two letters, such as en"):
         Spotter(KB, language)
 
 

@@ -226,11 +226,11 @@ def wrong(refused, tmp_path):
         ({"--model": "begun"}, "begun: no model yet; go on with: fedrel run --resume begun"),
         ({"--model": "broken"}, "broken/weights.safetensors: damaged or changed since the model was saved; copy the"),
         ({"--kb": "nowhere"}, "nowhere: no such file or folder"),
-        ({"--kb": "empty"}, "empty: no knowledge base; expected entities.tsv and triples.tsv, or files .nt"),
+        ({"--kb": "empty"}, "empty: not a knowledge base; expected entities.tsv and triples.tsv, or .nt files"),
         ({"--kb": "half"}, "half/triples.tsv: no such file; a knowledge base has entities.tsv and triples.tsv"),
         ({"--kb": None}, "text.txt: no entities are marked in this text; give a knowledge base with --kb"),
         ({"--kb": None, "--new-only": ""}, "--new-only needs --kb, to know what is known"),
-        ({"--language": "klingon"}, '"klingon" is no code of a language'),
+        ({"--language": "klingon"}, '"klingon" is not a language code'),
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(wrong, tmp_path, changed, says):

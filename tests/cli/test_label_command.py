@@ -236,8 +236,8 @@ def test_marks_none_of_which_is_in_the_knowledge_base(refused, tmp_path, kb):
     ("files", "options", "says"),
     [
         ({}, {"--kb": "nowhere"}, "nowhere: no such file or folder"),
-        ({}, {"--kb": "a.txt"}, "a.txt: no form of knowledge base; expected a folder, a file .nt or a file .csv"),
-        ({"kb/triples.tsv": ""}, {}, "kb/triples.tsv: no triples in it"),
+        ({}, {"--kb": "a.txt"}, "a.txt: not a knowledge base; expected a folder, a .nt file or a .csv file"),
+        ({"kb/triples.tsv": ""}, {}, "kb/triples.tsv: no triples"),
         ({"kb/entities.tsv": "Q1 person Ann\n"}, {}, "kb/entities.tsv:1: no tab in this line; separate id, type and"),
         ({"kb/triples.tsv": b"Q1\tr\tQ3\n\xff\n"}, {}, "kb/triples.tsv:2: not UTF-8 text; convert the file to UTF-8"),
         ({}, {"--text": "nowhere"}, "nowhere: no such file or folder"),
@@ -266,7 +266,7 @@ def test_marks_none_of_which_is_in_the_knowledge_base(refused, tmp_path, kb):
         ({"o": ""}, {}, "o exists; choose a new folder"),
         ({}, {"--out": "a.txt/o"}, "a.txt"),
         ({}, {"--dev": 0.5, "--test": 0.5}, "--dev 0.5 and --test 0.5 leave nothing to train on"),
-        ({}, {"--language": "english"}, '"english" is no code of a language; give two letters'),
+        ({}, {"--language": "english"}, '"english" is not a language code; give two letters'),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_written(refused, tmp_path, kb, files, options, says):

@@ -1,4 +1,4 @@
-"""What each character is, as Python sees it: one table of all 1,114,112 of them, for compiled code."""
+"""How Python classifies every character (lower case, space, word, letter, capital): a table for compiled code."""
 
 import re
 import sys
@@ -7,19 +7,19 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-# An entry holds the folded character in its lowest bits, and above them:
+# An entry holds the folded character in its lowest bits, and these flags above them:
 FOLDED = 0x1FFFFF
 WORD = 1 << 24  # \w: part of a run that is one token
-SPACE = 1 << 25  # \s: in no token; what is neither is a token of its own
+SPACE = 1 << 25  # \s: in no token; a character that is neither is a token of its own
 LETTER = 1 << 26
 CAPITAL = 1 << 27
 
-_BLOCK = 256  # characters looked at together; few blocks hold any that fold
+_BLOCK = 256  # characters tested together: few blocks hold one that changes when folded
 
 
 @cache
 def characters() -> NDArray[np.uint32]:
-    """The table; from `re` and `str` themselves, so that it agrees with corpus.tokens in every Python."""
+    """The table, (1,114,112,). It is built with `re` and `str`, so it agrees with corpus.tokens in every Python."""
     table = np.arange(sys.maxunicode + 1, dtype=np.uint32)
     every = table.tobytes().decode(f"utf-32-{sys.byteorder[0]}e", "surrogatepass")
     for begin in range(0, len(every), _BLOCK):
@@ -35,6 +35,6 @@ def characters() -> NDArray[np.uint32]:
 
 
 def fold(character: str) -> str:
-    """Its lower case, where that is one character as well: positions in a text must not move (İ has two)."""
+    """The lower case of a character, or the character itself if that has two (as İ does): offsets must not shift."""
     lower = character.lower()
     return lower if len(lower) == 1 else character

@@ -1,4 +1,4 @@
-"""A knowledge base while it is being read."""
+"""A knowledge base under construction, filled by the readers of the file formats."""
 
 from array import array
 from pathlib import Path
@@ -17,8 +17,10 @@ FURTHER_TYPE = "further type"
 
 
 class Draft:
-    """Entities, relations and types have numbers in the order in which they came. Numbers are kept in arrays:
-    a list of ten million takes four times as much.
+    """Entities, relations and types are numbered in order of appearance. Numbers are stored in arrays, since a list of
+    ten million takes four times the memory.
+
+    A `place` is a file and a line in one number; `file_and_line` decodes it.
     """
 
     def __init__(self) -> None:
@@ -34,10 +36,10 @@ class Draft:
         self.pairs = array("q")  # head << 32 | tail of each triple
         self.relation_of = array("i")
         self.places = array("q")
-        self.constraints: set[tuple[int, int, int]] = set()  # (relation, head type, tail type), where somebody said
+        self.constraints: set[tuple[int, int, int]] = set()  # (relation, head type, tail type), those given in a file
 
     def begin(self, path: Path) -> int:
-        """A place is a file and a line in one number: what this gives back for the file, plus the line."""
+        """Registers a file; the place of one of its lines is the number returned here plus the line number."""
         self.files.append(path)
         return (len(self.files) - 1) << 32
 
@@ -45,6 +47,7 @@ class Draft:
         return self.files[place >> 32], place & 0xFFFFFFFF
 
     def add_entity(self, id_: str, type_: str) -> int:
+        """Adds an entity that is not known yet; returns its number."""
         number = self.numbers[id_] = len(self.numbers)
         self.type_of.append(self.type_numbers.setdefault(type_, len(self.type_numbers)))
         return number
@@ -55,7 +58,7 @@ class Draft:
         self.name_places.append(place)
 
     def add_names(self, entity: int, names: str, place: int) -> None:
-        """Names separated by `|`."""
+        """Adds names separated by `|`; an empty one is recorded as a problem."""
         for name in map(str.strip, names.split("|")):
             if name:
                 self.add_name(entity, name, place)
@@ -63,7 +66,7 @@ class Draft:
                 self.problems(EMPTY, *self.file_and_line(place), "an entity has an empty name")
 
     def add_triple(self, head: str, relation: str, tail: str, place: int) -> None:
-        """The triple if there is nothing wrong with it, else the problem."""
+        """Adds a triple of ids, or records a problem: an empty field, the relation "NA", or an unknown entity."""
         if not (head and relation and tail):
             missing = "head" if not head else "relation" if not relation else "tail"
             self.problems(EMPTY, *self.file_and_line(place), f"the {missing} is empty")

@@ -1,4 +1,4 @@
-"""Finds the names of a knowledge base in text, all of them at once."""
+"""Finds all names of a knowledge base in text, in one pass."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from fedrel.alignment.characters import characters
 from fedrel.errors import UserError
 
 NAMES_AT_ONCE = 4096
-CHARACTERS_AT_ONCE = 1 << 17  # of texts searched together: enough to be fast, and it stays in the processor's cache
+CHARACTERS_AT_ONCE = 1 << 17  # of the texts searched in one call: enough to be fast, and fits into the CPU's cache
 FEWEST_SLOTS = 1024
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
 
 class Match(NamedTuple):
-    """A name in a text, text[start:end], and the numbers of all entities that have it, ascending."""
+    """A name found in a text, text[start:end], and the numbers of all entities with that name, ascending."""
 
     start: int
     end: int
     candidates: tuple[int, ...]
 
 
-_MATCH = partial(tuple.__new__, Match)  # Match._make without its check: there are many to make
+_MATCH = partial(tuple.__new__, Match)  # Match._make without its check, for speed
 
 
 class Gazetteer:
-    """Names as tokens (those of corpus.tokens: white space between them does not matter, punctuation does), found
-    from left to right: at each token the longest name that begins there, and on after it.
+    """Searches text for names, given as (name, number of its entity). Matches do not overlap: from left to right, at
+    each token the longest name that begins there is taken, and the search goes on after it.
 
-    Short names (up to three characters) and those all in capitals match exactly, since "US" and "IT" are words
-    otherwise; the others match in any case. `ignored` counts the names without a letter or digit, which are not
-    looked for.
+    Names are compared by the tokens of corpus.tokens: white space between them does not matter, punctuation does. Names
+    of up to three characters and names all in capitals match exactly, since "us" and "it" are words; other names match
+    in any case. `ignored` counts the names without a letter or digit, which are not searched for. Raises ValueError for
+    a negative entity number.
     """
 
     def __init__(self, names: Iterable[tuple[str, int]]) -> None:
@@ -60,17 +61,17 @@ class Gazetteer:
             form_of.append(forms[entered])
             entity_of.append(np.array([entity for _, entity in batch], np.int64)[entered])
             if (entity_of[-1] < 0).any():
-                raise ValueError("the number of an entity is negative")
+                raise ValueError("an entity number is negative")
         self._offsets, self._entities = _grouped(
             np.concatenate(form_of), np.concatenate(entity_of), int(self._counts[trie.FORMS])
         )
 
     def find(self, text: str) -> list[Match]:
-        """The names in one text."""
+        """The names in one text, in order."""
         return self._search([text])[0]
 
     def find_all(self, texts: Sequence[str]) -> list[list[Match]]:
-        """The names in each of many texts; faster than one by one where these are short, as sentences are."""
+        """The names in each text, in order; for short texts such as sentences, faster than one `find` per text."""
         return [matches for batch in _batches(texts) for matches in self._search(batch)]
 
     def _trie(self) -> trie.Trie:
@@ -85,9 +86,9 @@ class Gazetteer:
         )
 
     def _add(self, names: list[str]) -> NDArray[np.int64]:
-        """The form of each name; -1: ignored."""
+        """Adds names to the trie; returns the form of each, (names,), -1 for one that is ignored."""
         codes, bounds = _encoded(names)
-        new = len(codes) + len(names)  # no more of anything than that
+        new = len(codes) + len(names)  # an upper bound for new tokens, nodes, forms and characters
         used = self._counts
         if int(used.max()) + new > np.iinfo(np.int32).max:
             raise UserError("too many names for one gazetteer; split the knowledge base")
@@ -127,7 +128,7 @@ class Gazetteer:
         return map(_MATCH, zip(starts, ends, candidates, strict=True))
 
     def _candidates(self, *forms: int) -> tuple[int, ...]:
-        """The entities of a folded and an exact form, either of which may be none (-1)."""
+        """The entities of some forms, ascending; a form of -1 has none."""
         every: set[int] = set()
         for form in forms:
             if form >= 0:
@@ -136,7 +137,7 @@ class Gazetteer:
 
 
 def _encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """All code points, and where each text begins and the last ends."""
+    """The code points of all texts, concatenated, and their bounds, (texts + 1,)."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     bounds = np.fromiter(accumulate(map(len, texts), initial=0), np.int64, len(texts) + 1)
     return codes, bounds
@@ -156,7 +157,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _with_room(array: NDArray[_Kind], used: int, new: int) -> NDArray[_Kind]:
-    """The array itself, or a longer copy: room for `new` rows after the `used` ones."""
+    """The array itself, or a longer copy, with capacity for `new` rows after the `used` ones."""
     if used + new <= len(array):
         return array
     longer = np.empty((max(used + new, len(array) * 3 // 2), *array.shape[1:]), array.dtype)
@@ -165,7 +166,7 @@ def _with_room(array: NDArray[_Kind], used: int, new: int) -> NDArray[_Kind]:
 
 
 def _with_free_slots(slots: NDArray[np.uint64], entries: int) -> NDArray[np.uint64]:
-    """The hash table itself, or a larger one: at most two thirds full with so many entries."""
+    """The hash table itself, or a larger copy, at most two thirds full with this number of entries."""
     size = len(slots)
     while entries * 3 > size * 2:
         size *= 2
@@ -179,7 +180,9 @@ def _with_free_slots(slots: NDArray[np.uint64], entries: int) -> NDArray[np.uint
 def _grouped(
     form_of: NDArray[np.int64], entity_of: NDArray[np.int64], forms: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The entities of form f, ascending and each once, as entities[offsets[f] : offsets[f + 1]]."""
+    """offsets (forms + 1,) and entities: those of form f are entities[offsets[f] : offsets[f + 1]], ascending and
+    distinct.
+    """
     order = np.lexsort((entity_of, form_of))
     form_of, entity_of = form_of[order], entity_of[order]
     new = np.ones(len(order), np.bool_)

@@ -1,4 +1,4 @@
-"""A knowledge base in memory: entities with their types and names, and which relations hold between them."""
+"""A knowledge base in memory: entities with their types and names, and the relations between them."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from numpy.typing import NDArray
 from fedrel.alignment import ntriples, tables
 from fedrel.alignment.draft import DUPLICATE, Draft
 from fedrel.alignment.problems import Problems, quoted
-from fedrel.alignment.string_table import Chosen, Numbers, Strings
+from fedrel.alignment.string_table import Categorical, StringIndex, Strings
 from fedrel.errors import UserError
 
 AMBIGUOUS = "ambiguous name"
-LEAST_SHARE = 0.01  # of a relation's triples: combinations of types that are rarer are taken for mistakes
-MOST_COMBINATIONS = 2**63 - 1  # of a relation and two types: each has a number of 64 bits
+LEAST_SHARE = 0.01  # of a relation's triples: rarer combinations of types are taken for mistakes
+MOST_COMBINATIONS = 2**63 - 1  # of a relation and two types: each must fit into 64 bits
 
 
 class KB:
-    """Entities, types and relations go by numbers, in the order of the files; a million entities and ten million
-    triples take a quarter of a gigabyte.
+    """Entities, types and relations are numbered in the order of the files. A million entities and ten million triples
+    take 250 MB.
     """
 
     ids: Sequence[str]
-    types: Sequence[str]  # by entity; "" where the files name none
+    types: Sequence[str]  # by entity; "" if the files give none
     numbers: Mapping[str, int]  # of the entities, by id
     relations: list[str]
     problems: Problems
 
     def __init__(self, draft: Draft) -> None:
         ids = Strings(draft.numbers)
-        self.ids, self.numbers = ids, Numbers(ids)
-        self.types = Chosen(list(draft.type_numbers), draft.type_of)
+        self.ids, self.numbers = ids, StringIndex(ids)
+        self.types = Categorical(list(draft.type_numbers), draft.type_of)
         self.relations = list(draft.relations)
         self.problems = draft.problems
         self._type_of = draft.type_of
@@ -49,15 +49,15 @@ class KB:
 
     @property
     def triples(self) -> int:
-        """How many different ones there are."""
+        """The number of distinct triples."""
         return len(self._pairs)
 
     def names(self) -> Iterator[tuple[str, int]]:
-        """Every name with the entity that has it."""
+        """(name, entity number) of every name."""
         return zip(self._names, self._name_owners, strict=True)
 
     def relations_between(self, head: int, tail: int) -> list[int]:
-        """The relations in which the head stands to the tail, ascending."""
+        """The relations that hold from head to tail, ascending."""
         pair = np.int64(head << 32 | tail)
         first = self._pairs.searchsorted(pair)
         if first == len(self._pairs) or self._pairs[first] != pair:
@@ -67,9 +67,9 @@ class KB:
         return found
 
     def allows(self, relation: int, head: int, tail: int) -> bool:
-        """Whether the relation can hold between entities of these types: as relations.tsv says, and for relations
-        which that does not name, as the triples show. (Every combination of types that has at least one per cent of
-        the relation's triples; where none has, the most frequent.)
+        """Whether the relation can hold between entities of these types. relations.tsv says so; for a relation that it
+        does not list, a combination of types is allowed if it has at least one per cent of the relation's triples or,
+        should none have that many, if it is the most frequent one.
         """
         return (relation, self._type_of[head], self._type_of[tail]) in self._allowed
 
@@ -79,7 +79,7 @@ class KB:
 
     @cached_property
     def symmetric(self) -> frozenset[int]:
-        """The relations of which at least half of the triples also hold the other way round."""
+        """The relations for which at least half of the triples also hold in the other direction."""
         order = np.argsort(self._relation_of, kind="stable")
         bounds = np.searchsorted(self._relation_of[order], np.arange(len(self.relations) + 1))
         found = set()
@@ -93,15 +93,16 @@ class KB:
 
 
 def load(path: Path) -> KB:
-    """A knowledge base from one of
+    """Loads a knowledge base from one of
 
     - a folder with entities.tsv (id, type, names separated by `|`) and triples.tsv (head, relation, tail);
-    - N-Triples: a file .nt, or a folder of such files (ntriples.py says what is read from them);
-    - a file .csv with a header: head, relation, tail, and perhaps head_type, tail_type, head_name, tail_name; where
-      it has no names, the ids are the names.
+    - N-Triples: a .nt file, or a folder of them (ntriples.py says what is read);
+    - a .csv file with a header row: head, relation, tail, and optionally head_type, tail_type, head_name, tail_name;
+      without names, the ids are the names.
 
-    A folder may also have relations.tsv (relation, head type, tail type): between which types a relation can hold.
-    What is wrong in single lines is counted in `problems`; a file that cannot be what it should be is refused.
+    A folder may also have relations.tsv (relation, head type, tail type): the types between which a relation can hold.
+    Bad lines are skipped and counted in `problems`. Raises UserError for a file that is missing, empty or of another
+    format.
     """
     draft = Draft()
     if not path.exists():
@@ -115,7 +116,7 @@ def load(path: Path) -> KB:
     elif path.suffix == ".tsv":
         raise UserError(f"{path}: give the folder with entities.tsv and triples.tsv, not one of its files")
     else:
-        raise UserError(f"{path}: no form of knowledge base; expected a folder, a file .nt or a file .csv")
+        raise UserError(f"{path}: not a knowledge base; expected a folder, a .nt file or a .csv file")
     return KB(draft)
 
 
@@ -130,14 +131,14 @@ def _read_folder(folder: Path, draft: Draft) -> None:
     else:
         files = sorted(folder.glob("*.nt"))
         if not files:
-            raise UserError(f"{folder}: no knowledge base; expected entities.tsv and triples.tsv, or files .nt")
+            raise UserError(f"{folder}: not a knowledge base; expected entities.tsv and triples.tsv, or .nt files")
         ntriples.read(files, draft)
     if constraints.exists():
         tables.read_constraints(constraints, draft)
 
 
 def _count_ambiguous_names(draft: Draft, ids: Strings) -> None:
-    """A name of several entities is no mistake, but worth knowing."""
+    """Records names that several entities share: not a mistake, but worth knowing."""
     hashes = draft.names.hashes()
     order = np.argsort(hashes, kind="stable")
     alike = hashes[order[1:]] == hashes[order[:-1]]
@@ -150,28 +151,32 @@ def _count_ambiguous_names(draft: Draft, ids: Strings) -> None:
         if owner != first and name not in found:
             found.add(name)
             place = draft.file_and_line(draft.name_places[number])
-            draft.problems(AMBIGUOUS, *place, f"{quoted(name)} is a name of {quoted(ids[first])}, too")
+            draft.problems(AMBIGUOUS, *place, f"{quoted(name)} is also a name of {quoted(ids[first])}")
 
 
 def _distinct_triples(draft: Draft) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Sorted by pair, and by relation within a pair."""
+    """Pairs and relations of the distinct triples, (triples,) each, sorted by pair, then relation."""
     pairs, relation_of = np.asarray(draft.pairs), np.asarray(draft.relation_of)
     order = np.lexsort((relation_of, pairs))
     pairs, relation_of = pairs[order], relation_of[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (pairs[1:] != pairs[:-1]) | (relation_of[1:] != relation_of[:-1])
     for at in np.sort(order[~new]).tolist():
-        draft.problems(DUPLICATE, *draft.file_and_line(draft.places[at]), "this triple is listed before")
+        draft.problems(DUPLICATE, *draft.file_and_line(draft.places[at]), "this triple is already listed")
     return pairs[new], relation_of[new]
 
 
 def _frequent_types(
     pairs: NDArray[np.int64], relation_of: NDArray[np.int32], draft: Draft
 ) -> Iterator[tuple[int, int, int]]:
-    """(relation, head type, tail type) of at least LEAST_SHARE of the relation's triples, or the most frequent."""
+    """Every (relation, head type, tail type) with at least LEAST_SHARE of the relation's triples, and the most frequent
+    one of each relation.
+    """
     types, relations = len(draft.type_numbers), len(draft.relations)
     if relations * types**2 > MOST_COMBINATIONS:
-        raise UserError(f"{draft.files[0]}: {types:,} types and {relations:,} relations are too many")
+        raise UserError(
+            f"{draft.files[0]}: {types:,} types with {relations:,} relations are more than 64 bits can number"
+        )
     type_of = np.asarray(draft.type_of)
     keys = relation_of.astype(np.int64)
     for entities in (pairs >> 32, pairs & 0xFFFFFFFF):

@@ -1,8 +1,8 @@
-"""Distant supervision: the pairs of entities in a sentence, labelled with what a knowledge base says of them.
+"""Distant supervision: labels the entity pairs of a sentence with what a knowledge base says about them.
 
-A pair that the knowledge base knows gets every relation it has there, whether or not the sentence says so. Another
-pair is NA, if some relation could hold between entities of such types. A pair is always in the same split, whichever
-of the two comes first.
+A pair in the knowledge base gets every relation it has there, whether or not the sentence says so. Any other pair gets
+NA, provided that some relation can hold between entities of its types. A pair always falls into the same split, in
+either direction.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, pairs
 from fedrel.corpus import NA, SHOWN, SPLITS, Document, Skipped
 from fedrel.errors import UserError
 
-# Pairs without a relation that become no line, and why.
-RATE = "pairs without a relation, for --na-rate"
-CAP = "pairs without a relation, for --na-per-sentence"
+# Why a pair without a relation is left out.
+RATE = "pairs without a relation, because of --na-rate"
+CAP = "pairs without a relation, because of --na-per-sentence"
 TYPES = "pairs of entities whose types no relation joins"
-TURNED = "pairs with a relation that is listed the other way round and holds both ways"
+TURNED = "pairs with a symmetric relation that is listed in the other direction"
 UNLINKED = "pairs with an entity that is not in the knowledge base"
 LEFT_OUT = (RATE, CAP, TYPES, TURNED, UNLINKED)
 
@@ -32,31 +32,34 @@ _Fact = tuple[int, int, int]  # head, relation, tail by their numbers
 
 @dataclass(frozen=True)
 class Rules:
-    """How pairs without a relation are thinned out, and how pairs are divided among the splits."""
+    """How pairs without a relation are sampled, and how pairs are divided among the splits.
+
+    Raises UserError for a value out of range.
+    """
 
     na_per_sentence: int = 3
-    na_rate: float = 1.0  # share of the pairs without a relation that is kept
-    dev: float = 0.1
+    na_rate: float = 1.0  # share of the pairs without a relation to keep
+    dev: float = 0.1  # share of the pairs
     test: float = 0.1
     seed: int = 1
 
     def __post_init__(self) -> None:
         for name in ("na_rate", "dev", "test"):
             if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)} is no share from 0 to 1")
+                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)} is not a share from 0 to 1")
         if self.dev + self.test >= 1:
             raise UserError(f"--dev {self.dev} and --test {self.test} leave nothing to train on")
         if self.na_per_sentence < 0:
-            raise UserError(f"--na-per-sentence {self.na_per_sentence} is less than none")
+            raise UserError(f"--na-per-sentence {self.na_per_sentence} is negative; give 0 or more")
 
     @property
     def splits(self) -> list[str]:
-        """Those that get anything."""
+        """The splits that get a share of the pairs."""
         return [split for split in SPLITS if split == "train" or getattr(self, split)]
 
 
 class Labelled(NamedTuple):
-    """One sentence with one pair and its label."""
+    """One sentence with one entity pair and its label."""
 
     sentence: SpottedSentence
     head: Spot
@@ -67,17 +70,17 @@ class Labelled(NamedTuple):
 
     @property
     def pair(self) -> str:
-        """The same for both directions."""
+        """Both ids, sorted: a key that is the same for both directions."""
         return "\t".join(sorted((self.head_id, self.tail_id)))
 
     def line(self) -> str:
-        """OpenNRE's JSON, with the places of both entities in characters, and where the sentence comes from."""
+        """A line of OpenNRE's JSON format, with character offsets, the document and the sentence's offset in it."""
         document, start, text, _ = self.sentence
         h, t = (
             f'{{"id": {quoted(id_)}, "name": {quoted(text[spot.start : spot.end])}, "pos": [{spot.start}, {spot.end}]}}'
             for id_, spot in ((self.head_id, self.head), (self.tail_id, self.tail))
         )
-        return (  # put together by hand, for there are many: the general way takes twice as long
+        return (  # formatted by hand, since there are many lines: json.dumps takes twice as long
             f'{{"text": {quoted(text)}, "h": {h}, "t": {t}, "relation": {quoted(self.relation)}, '
             f'"source": {quoted(document)}, "start": {start}}}\n'
         )
@@ -85,7 +88,7 @@ class Labelled(NamedTuple):
 
 @dataclass
 class Batch:
-    """What came of some documents: lines by split, and what was counted."""
+    """The labelled lines of some documents by split, with statistics."""
 
     lines: dict[str, list[str]] = field(default_factory=lambda: {split: [] for split in SPLITS})
     counts: Counter[str] = field(default_factory=Counter)
@@ -95,7 +98,7 @@ class Batch:
     skipped: Skipped = field(default_factory=Skipped)
 
     def count(self, other: Batch) -> None:
-        """Adds up all but the lines, which are too many to keep."""
+        """Adds the statistics of another batch, but not its lines, which are too many to keep."""
         self.counts += other.counts
         self.sentences_of += other.sentences_of
         self.facts |= other.facts
@@ -105,12 +108,15 @@ class Batch:
 
 
 class Labeller:
+    """Labels documents by distant supervision, with one knowledge base and one set of rules."""
+
     def __init__(self, kb: KB, rules: Rules, language: str = "en") -> None:
         self.kb, self.rules = kb, rules
         self.spotter = Spotter(kb, language)
         self._symmetric = kb.symmetric
 
     def label(self, documents: Iterable[Document]) -> Batch:
+        """The labelled entity pairs of some documents. Raises UserError for a document that cannot be searched."""
         batch = Batch()
         self.spotter.counts, self.spotter.skipped = batch.counts, batch.skipped
         for sentence in self.spotter.sentences(documents):
@@ -133,7 +139,7 @@ class Labeller:
             forth, back = self._facts(one, other), self._facts(other, one)
             for head, tail, facts, turned in ((one, other, forth, back), (other, one, back, forth)):
                 for fact in facts:
-                    # Once, also where an ambiguous name stands beside one that is clear.
+                    # Each fact once, even if the sentence has both an ambiguous and a clear name of its entity.
                     h, relation, t = fact
                     related.setdefault(fact, Labelled(sentence, head, ids[h], tail, ids[t], relations[relation]))
                 if not facts:
@@ -163,13 +169,14 @@ class Labeller:
         if len(kept) <= most:
             return kept
         counts[CAP] += len(kept) - most
-        # Which ones the cap leaves does not depend on their order in the sentence.
-        lots = [_share(f"{it.sentence.text}\t{it.head_id}\t{it.tail_id}", seed) for it in kept]
-        chosen = sorted(range(len(kept)), key=lots.__getitem__)[:most]
+        # By hash, so that the choice does not depend on their order in the sentence.
+        hashes = [_share(f"{it.sentence.text}\t{it.head_id}\t{it.tail_id}", seed) for it in kept]
+        chosen = sorted(range(len(kept)), key=hashes.__getitem__)[:most]
         return [kept[place] for place in sorted(chosen)]
 
 
 def split_of(pair: str, rules: Rules) -> str:
+    """ "train", "dev" or "test" for a pair (`Labelled.pair`), from its hash alone."""
     share = _share(pair, rules.seed)
     if share < rules.test:
         return "test"
@@ -177,7 +184,7 @@ def split_of(pair: str, rules: Rules) -> str:
 
 
 def _share(text: str, seed: int) -> float:
-    """A number from 0 to 1 that depends on the text alone, on every machine; one of another seed tells nothing of it.
-    (A checksum would not do: those of two seeds differ by the same bits for all texts of a length.)
+    """A hash in [0, 1) of text and seed, the same on every machine; the hashes of two seeds are independent. (A CRC
+    would not do: for texts of one length, those of two seeds always differ by the same bits.)
     """
     return int.from_bytes(blake2b(f"{seed}\t{text}".encode(), digest_size=8).digest()) / 2**64

@@ -1,4 +1,4 @@
-"""Sentences with the entities in them: those that somebody marked in the text, else the names of a knowledge base."""
+"""Entity mentions by sentence: the ones annotated in a document, else the names of a knowledge base found in it."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from fedrel.corpus import Document, Skipped, lots
 from fedrel.corpus.pairs import sentences_of
 from fedrel.errors import UserError
 
-MOST_SPOTS = 100  # of a sentence; what has more is a list, and every two of its entities would be a pair
+MOST_SPOTS = 100  # per sentence; one with more is a list, and would yield a pair for every two of its entities
 NOT_IN_KB = "the marked entity is not in the knowledge base, neither by id nor by name"
 TOO_MANY = f"the sentence has more than {MOST_SPOTS} entities"
-_TOGETHER = 200_000  # characters searched in one call: the search is fast, a call is not
-_REMEMBERED = 1 << 16  # entities looked up lately: those of a document come again
+_TOGETHER = 200_000  # characters searched in one call: a call costs more than the search of a sentence
+_REMEMBERED = 1 << 16  # cached lookups: the entities of a document recur
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
 
 
 class Spot(NamedTuple):
-    """An entity in a sentence: text[start:end]. Several ids where the name is ambiguous."""
+    """A mention of an entity in a sentence, text[start:end]. It has several ids if the name is ambiguous."""
 
     start: int
     end: int
     ids: tuple[str, ...]
-    numbers: tuple[int, ...]  # in the knowledge base; none: not in it
+    numbers: tuple[int, ...]  # of the entities in the knowledge base; empty: not in it
 
     @property
     def key(self) -> str:
-        """What stands for the entity in a pair."""
+        """The id of the entity in a pair; for an ambiguous name all ids, joined by `|`."""
         return self.ids[0] if len(self.ids) == 1 else "|".join(self.ids)
 
 
 class SpottedSentence(NamedTuple):
+    """A sentence of a document with the entity mentions in it, by position."""
+
     document: str
     start: int  # of the sentence in the document, in characters
     text: str
@@ -48,7 +50,11 @@ class SpottedSentence(NamedTuple):
 
 @dataclass
 class Spotter:
-    """Finds the entities of documents, and counts what it saw and what it left out."""
+    """Finds the entity mentions of documents. `counts` says how much it has seen, `skipped` what it left out and why.
+
+    Without a knowledge base, every document must have annotated entities. Raises UserError for a malformed language
+    code.
+    """
 
     kb: KB | None
     language: str = "en"
@@ -57,13 +63,15 @@ class Spotter:
 
     def __post_init__(self) -> None:
         if not _LANGUAGE.fullmatch(self.language):
-            raise UserError(f'"{self.language}" is no code of a language; give two letters, such as en, de or fr')
+            raise UserError(f'"{self.language}" is not a language code; give two letters, such as en, de or fr')
         self._gazetteer = Gazetteer(self.kb.names()) if self.kb is not None else None
         self._ids = lru_cache(_REMEMBERED)(self._look_up_ids)
         self._numbers = lru_cache(_REMEMBERED)(self._look_up_numbers)
 
     def sentences(self, documents: Iterable[Document]) -> Iterator[SpottedSentence]:
-        """Every sentence, in order, also those without an entity."""
+        """Every sentence in order, including those without an entity. Raises UserError for a document without annotated
+        entities if there is no knowledge base.
+        """
         for lot in lots(documents, _TOGETHER):
             yield from self._sentences(lot)
 
@@ -87,20 +95,20 @@ class Spotter:
                 yield SpottedSentence(document.id, start, document.text[start:end], inside)
 
     def _is_marked(self, document: Document) -> bool:
-        """An empty list of marks says little (brat needs a file for a text that is yet to be marked), so that names
-        are looked for there as well, if there are any to look for.
+        """Whether to use the document's own annotations. An empty list of them says little (brat requires a file even
+        for a text that is not annotated yet), so names are searched for instead, given a knowledge base.
         """
         return bool(document.annotations) or (document.annotations is not None and self._gazetteer is None)
 
     def _search(self, documents: list[Document], spans: list[list[tuple[int, int]]]) -> Iterator[list[list[Spot]]]:
-        """For every document that nobody marked, its names by sentence."""
+        """The mentions by sentence of every document without annotations of its own."""
         plain = [number for number, document in enumerate(documents) if not self._is_marked(document)]
         if not plain:
             return
         if self._gazetteer is None:
             raise UserError(
                 f"{documents[plain[0]].where or documents[plain[0]].id}: no entities are marked in this text; "
-                "give a knowledge base with --kb, whose names are then looked for"
+                "give a knowledge base with --kb to find its names there"
             )
         texts = [documents[number].text[start:end] for number in plain for start, end in spans[number]]
         matches = iter(self._gazetteer.find_all(texts))
@@ -116,7 +124,7 @@ class Spotter:
         return tuple(self.kb.ids[number] for number in numbers)
 
     def _marked(self, document: Document, spans: list[tuple[int, int]]) -> list[list[Spot]]:
-        """The marked entities by sentence, tied to the knowledge base by their id, or else by their name."""
+        """The annotated entities by sentence, linked to the knowledge base by id, else by name."""
         spots: list[list[Spot]] = [[] for _ in spans]
         place = 0
         for mark in sorted(document.annotations or (), key=lambda mark: (mark.start, mark.end)):
@@ -141,7 +149,9 @@ class Spotter:
         return next(whole, ())
 
     def _settle(self, sentences: list[list[Spot]]) -> None:
-        """A name that several entities share means the one that its document names in full, if it does so of one."""
+        """Resolves ambiguous names in place: a name that several entities share means the one that the document also
+        mentions unambiguously, if there is exactly one.
+        """
         sure = {spot.numbers[0] for spots in sentences for spot in spots if len(spot.numbers) == 1}
         for spots in sentences:
             for place, spot in enumerate(spots):
@@ -154,8 +164,8 @@ class Spotter:
 
 
 def pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
-    """Every two different entities that do not overlap, in the order in which they are first named; where one is
-    named several times, the two mentions that stand closest.
+    """Every two different entities with mentions that do not overlap, in order of first mention. Of several mentions
+    the two closest are taken.
     """
     by_ids: defaultdict[tuple[str, ...], list[Spot]] = defaultdict(list)
     for spot in spots:
@@ -163,7 +173,7 @@ def pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
     found = []
     for (ids, ones), (other_ids, others) in combinations(by_ids.items(), 2):
         if len(ids) + len(other_ids) > 2 and not set(ids).isdisjoint(other_ids):
-            continue  # they may be one and the same
+            continue  # both may mean the same entity
         apart = [(a, b) for a in ones for b in others if a.end <= b.start or b.end <= a.start]
         if apart:
             found.append(apart[0] if len(apart) == 1 else min(apart, key=_distance))
@@ -171,7 +181,7 @@ def pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
 
 
 def ordered_pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:
-    """Head and tail: each pair in both directions."""
+    """(head, tail) of every pair of entities in a sentence, each pair in both directions."""
     return [way for one, other in pairs(spots) for way in ((one, other), (other, one))]
 
 

@@ -1,10 +1,10 @@
-"""Knowledge bases as RDF in N-Triples (https://www.w3.org/TR/n-triples/).
+"""Reads knowledge bases from RDF in N-Triples (https://www.w3.org/TR/n-triples/).
 
-An entity is an IRI with a label or a type that is itself neither a type nor a relation. Its names are the texts of
-rdfs:label, skos:prefLabel and skos:altLabel in any language, its type is that of rdf:type. All other triples of
-three IRIs are facts. Counted as problems are facts with an end that is no entity, and what is no fact: values, blank
-nodes, labels and types of types and relations. Types and relations go by the last part of their IRI where no other
-has the same.
+An entity is an IRI that has a label or a type and is itself neither a type nor a relation. Its names are its
+rdfs:label, skos:prefLabel and skos:altLabel in any language, its type is its rdf:type. All other triples of three IRIs
+are facts. Recorded as problems are facts with an end that is not an entity, and statements that are not facts: literal
+values, blank nodes, labels and types of types and relations. Types and relations are named by the last part of their
+IRI if no other has the same one, else by the whole IRI.
 """
 
 import re
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedrel.alignment.draft import DUPLICATE, EMPTY, FURTHER_TYPE, MALFORMED, UNKNOWN_ENTITY, Draft
 from fedrel.alignment.problems import quoted
-from fedrel.alignment.string_table import Chosen, Strings
+from fedrel.alignment.string_table import Categorical, Strings
 from fedrel.corpus import NA
 from fedrel.corpus.lines import numbered_lines
 from fedrel.errors import UserError
@@ -28,7 +28,7 @@ _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _OWL = "http://www.w3.org/2002/07/owl#"
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 LABELS = {_RDFS + "label", _SKOS + "prefLabel", _SKOS + "altLabel"}
-GENERAL_TYPES = {_OWL + "Thing", _OWL + "NamedIndividual", _RDFS + "Resource"}  # count where there is no other
+GENERAL_TYPES = {_OWL + "Thing", _OWL + "NamedIndividual", _RDFS + "Resource"}  # used only for lack of another
 BLANK = "blank node"
 VALUE = "value, not an entity"
 NO_ENTITY = "label or type of a type or relation"
@@ -44,10 +44,10 @@ _CHARACTERS = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', 
 
 
 class _Statements:
-    """What the files say, before it is known which of the IRIs are entities."""
+    """The statements of all files, before it is known which IRIs are entities."""
 
     def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}  # of every IRI that is an end of a fact, or has a label or type
+        self.numbers: dict[str, int] = {}  # of every IRI that is an end of a fact or has a label or type
         self.labels, self.label_owners, self.label_places = Strings(), array("i"), array("q")
         self.types: dict[str, int] = {}
         self.type_of, self.type_owners, self.type_places = array("i"), array("i"), array("q")
@@ -59,7 +59,9 @@ class _Statements:
 
 
 def read(paths: Sequence[Path], draft: Draft) -> None:
-    """All files together, as if they were one."""
+    """Adds the entities and facts of some files, read as if they were one. Raises UserError if they have no entity or
+    are not in UTF-8.
+    """
     statements = _Statements()
     for path in paths:
         base = draft.begin(path)
@@ -70,7 +72,7 @@ def read(paths: Sequence[Path], draft: Draft) -> None:
     _add_entities(statements, entity_of, draft)
     _add_facts(statements, entity_of, draft)
     if not draft.numbers:
-        raise UserError(f'{paths[0]}: no entity in it; lines such as <iri> <{_RDFS}label> "name" . give them names')
+        raise UserError(f'{paths[0]}: no entities; lines such as <iri> <{_RDFS}label> "name" . define them')
 
 
 def _read_statement(line: str, statements: _Statements, place: int, draft: Draft) -> None:
@@ -86,7 +88,7 @@ def _read_statement(line: str, statements: _Statements, place: int, draft: Draft
         draft.problems(MALFORMED, *draft.file_and_line(place), what)
         return
     if subject is None or (object_ is None and literal is None):
-        draft.problems(BLANK, *draft.file_and_line(place), "a statement about a blank node is not read")
+        draft.problems(BLANK, *draft.file_and_line(place), "a statement about a blank node is ignored")
     elif predicate in LABELS and literal is not None:
         if literal.strip():
             statements.labels.append(literal.strip())
@@ -108,7 +110,7 @@ def _read_statement(line: str, statements: _Statements, place: int, draft: Draft
 
 
 def _entities(statements: _Statements) -> NDArray[np.int64]:
-    """For the number of each IRI that of the entity that it is, or -1."""
+    """The entity number of each IRI, or -1 if it is not an entity: (IRIs,)."""
     is_entity = np.zeros(len(statements.numbers), np.bool_)
     is_entity[np.asarray(statements.label_owners)] = True
     is_entity[np.asarray(statements.type_owners)] = True
@@ -131,8 +133,8 @@ def _add_entities(statements: _Statements, entity_of: NDArray[np.int64], draft: 
             draft.problems(NO_ENTITY, *draft.file_and_line(place), f"{quoted(label)} is a type or relation")
 
 
-def _chosen_types(statements: _Statements, entity_of: NDArray[np.int64], draft: Draft) -> Chosen:
-    """The type of each entity: the first, unless that is a general one and another comes."""
+def _chosen_types(statements: _Statements, entity_of: NDArray[np.int64], draft: Draft) -> Categorical:
+    """The type of each entity: the first one given that is not general, else the first."""
     names = list(_short_names(list(statements.types)).values())
     general = [iri in GENERAL_TYPES for iri in statements.types]
     untyped = len(names)
@@ -140,17 +142,17 @@ def _chosen_types(statements: _Statements, entity_of: NDArray[np.int64], draft: 
     for type_, owner, place in zip(statements.type_of, statements.type_owners, statements.type_places, strict=True):
         entity = entity_of[owner]
         if entity < 0:
-            draft.problems(NO_ENTITY, *draft.file_and_line(place), "this is said of a type or relation")
+            draft.problems(NO_ENTITY, *draft.file_and_line(place), "the subject is a type or relation")
         elif chosen[entity] == untyped:
             chosen[entity] = type_
         elif chosen[entity] == type_:
-            draft.problems(DUPLICATE, *draft.file_and_line(place), "this type is listed before")
+            draft.problems(DUPLICATE, *draft.file_and_line(place), "this type is already listed")
         else:
             if general[chosen[entity]] and not general[type_]:
                 chosen[entity] = type_
-            what = f"an entity of several types; {quoted(names[chosen[entity]])} counts"
+            what = f"an entity with several types; {quoted(names[chosen[entity]])} is used"
             draft.problems(FURTHER_TYPE, *draft.file_and_line(place), what)
-    return Chosen([*names, ""], chosen)
+    return Categorical([*names, ""], chosen)
 
 
 def _add_facts(statements: _Statements, entity_of: NDArray[np.int64], draft: Draft) -> None:
@@ -160,7 +162,7 @@ def _add_facts(statements: _Statements, entity_of: NDArray[np.int64], draft: Dra
     iris = list(statements.numbers) if len(unknown) else []
     for at in unknown.tolist():
         iri = iris[(statements.heads if heads[at] < 0 else statements.tails)[at]]
-        what = f"{quoted(iri)} is no entity: it has neither a label nor a type of its own, or is a type or relation"
+        what = f"{quoted(iri)} is not an entity: it has neither a label nor a type, or is itself a type or relation"
         draft.problems(UNKNOWN_ENTITY, *draft.file_and_line(statements.places[at]), what)
     relation_of = np.asarray(statements.relation_of)[known]
     used = np.unique(relation_of)
@@ -173,7 +175,7 @@ def _add_facts(statements: _Statements, entity_of: NDArray[np.int64], draft: Dra
 
 
 def _short_names(iris: Sequence[str]) -> dict[str, str]:
-    """Each IRI with its last part, or with itself where that would not be clear."""
+    """The last part of each IRI, or the whole IRI if that part is empty, "NA" or not unique."""
     parts = [re.split("[/#:]", iri)[-1] for iri in iris]
     times = Counter(parts)
     return {
@@ -192,5 +194,5 @@ def _character(escape: re.Match[str]) -> str:
             raise ValueError(escape[0])
         return _CHARACTERS[escape[3]]
     character = chr(int(code, 16))
-    character.encode()  # half a character cannot be: a ValueError, as one beyond Unicode
+    character.encode()  # raises a ValueError for a lone surrogate, as chr does beyond Unicode
     return character

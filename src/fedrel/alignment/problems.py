@@ -1,4 +1,4 @@
-"""What was wrong with a knowledge base but did not stop it from being loaded."""
+"""Problems in the files of a knowledge base that do not prevent loading it."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from fedrel.corpus import SHOWN
 
 @dataclass
 class Problems:
-    """Counted by kind, and the first few of each kind by line: `triples.tsv:7: unknown entity "Q8"`."""
+    """Problems counted by kind, with the first few of each kind as examples: `triples.tsv:7: unknown entity "Q8"`."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
@@ -26,5 +26,5 @@ class Problems:
 
 
 def quoted(text: str, longest: int = 60) -> str:
-    """A text from a file as messages show it: on one line, and not a page of it."""
+    """A string from a file for use in a message: in quotes, on one line, cut after `longest` characters."""
     return json.dumps(text if len(text) <= longest else text[:longest] + "…", ensure_ascii=False)

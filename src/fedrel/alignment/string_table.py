@@ -1,4 +1,4 @@
-"""Many short texts in little memory: a million ids as a list of str take 60 MB, and 150 MB as a dict."""
+"""Compact collections of strings: a million ids take 60 MB as a list of str, and 150 MB as a dict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class _Texts(Sequence[str]):
+class _StringSequence(Sequence[str]):
     @abstractmethod
     def _text(self, number: int) -> str: ...
 
@@ -25,8 +25,8 @@ class _Texts(Sequence[str]):
         return self._text(chosen) if isinstance(chosen, int) else [self._text(number) for number in chosen]
 
 
-class Strings(_Texts):
-    """Texts one after the other as UTF-8."""
+class Strings(_StringSequence):
+    """An append-only list of strings, stored as one buffer of UTF-8."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._bytes = bytearray()
@@ -48,26 +48,26 @@ class Strings(_Texts):
         return self._bytes[self._ends[number] : self._ends[number + 1]].decode()
 
     def hashes(self) -> NDArray[np.uint32]:
-        """One for each text: equal texts have equal hashes, and seldom have different ones."""
+        """The CRC-32 of each string, (strings,)."""
         spans = zip(self._ends, self._ends[1:], strict=False)
         return np.fromiter((crc32(self._bytes[begin:end]) for begin, end in spans), np.uint32, len(self))
 
 
-class Chosen(_Texts):
-    """Texts of which there are few different ones."""
+class Categorical(_StringSequence):
+    """A sequence with few distinct strings: item i is distinct[codes[i]]."""
 
-    def __init__(self, different: Sequence[str], numbers: Sequence[int]) -> None:
-        self._different, self._numbers = different, numbers
+    def __init__(self, distinct: Sequence[str], codes: Sequence[int]) -> None:
+        self._distinct, self._codes = distinct, codes
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._codes)
 
     def _text(self, number: int) -> str:
-        return self._different[self._numbers[number]]
+        return self._distinct[self._codes[number]]
 
 
-class Numbers(Mapping[str, int]):
-    """The place of each of some different texts."""
+class StringIndex(Mapping[str, int]):
+    """The position of each string in a list of distinct strings, by binary search over their hashes."""
 
     def __init__(self, texts: Strings) -> None:
         self._texts = texts

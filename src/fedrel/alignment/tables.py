@@ -1,4 +1,4 @@
-"""Knowledge bases in tables: a folder with entities.tsv, triples.tsv and perhaps relations.tsv, or one CSV file."""
+"""Reads knowledge bases from tables: entities.tsv, triples.tsv and optionally relations.tsv, or one CSV file."""
 
 import csv
 from collections.abc import Callable, Iterator
@@ -17,7 +17,9 @@ CONSTRAINTS = ("relation", "head_type", "tail_type")
 
 
 def read_entities(path: Path, draft: Draft) -> None:
-    """Id, type, and names separated by `|`. Of an entity on several lines the first type counts, and every name."""
+    """Adds the entities of a TSV file: id, type, and names separated by `|`. An entity on several lines keeps the first
+    type and gets all names. Raises UserError for a file without a tab, without an entity, or not in UTF-8.
+    """
     base = draft.begin(path)
     for number, (id_, type_, names) in _rows(path, ENTITIES, draft):
         if not id_:
@@ -29,20 +31,22 @@ def read_entities(path: Path, draft: Draft) -> None:
                 draft.problems(EMPTY, path, number, f"{quoted(id_)} has no type")
             entity = draft.add_entity(id_, type_)
         else:
-            draft.problems(LISTED_TWICE, path, number, f"{quoted(id_)} is listed before; its first type counts")
+            draft.problems(LISTED_TWICE, path, number, f"{quoted(id_)} is already listed; its first type is used")
         draft.add_names(entity, names, base + number)
     if not draft.numbers:
-        raise UserError(f"{path}: no entities in it; each line needs {_columns(ENTITIES)}")
+        raise UserError(f"{path}: no entities; each line needs {_columns(ENTITIES)}, separated by tabs")
 
 
 def read_triples(path: Path, draft: Draft) -> None:
-    """Head, relation, tail."""
+    """Adds the triples of a TSV file: head, relation, tail. Raises UserError for a file without a tab, without a line,
+    or not in UTF-8.
+    """
     base = draft.begin(path)
     numbers, relations = draft.numbers, draft.relations
     empty = True
     for number, line in numbered_lines(path):
         empty = False
-        # The common case in as few steps as there can be, since there are millions; _row sees to all others.
+        # A fast path for the common case, since there are millions of lines; _row handles all others.
         try:
             head, relation, tail = line.split("\t")
             pair = numbers[head] << 32 | numbers[tail]
@@ -55,11 +59,11 @@ def read_triples(path: Path, draft: Draft) -> None:
             draft.pairs.append(pair)
             draft.places.append(base + number)
     if empty:
-        raise UserError(f"{path}: no triples in it; each line needs {_columns(TRIPLES)}")
+        raise UserError(f"{path}: no triples; each line needs {_columns(TRIPLES)}, separated by tabs")
 
 
 def read_constraints(path: Path, draft: Draft) -> None:
-    """Relation, type of its heads, type of its tails; a relation may have several lines."""
+    """Adds the type constraints of a TSV file: relation, head type, tail type. A relation may have several lines."""
     for number, (relation, *types) in _rows(path, CONSTRAINTS, draft):
         if relation not in draft.relations:
             what = f"no triple has the relation {quoted(relation)}"
@@ -81,10 +85,12 @@ def _rows(path: Path, columns: tuple[str, str, str], draft: Draft) -> Iterator[t
 def _row(
     line: str, path: Path, number: int, columns: tuple[str, str, str], draft: Draft
 ) -> tuple[str, str, str] | None:
-    """The fields; None for a header, and for a line with too few or too many, which is counted."""
+    """The three fields of a line; None for the header, and for a line with another number of fields, which is recorded
+    as a problem.
+    """
     fields = tuple(field.strip() for field in line.split("\t"))
     if len(fields) == 1:
-        raise UserError(f"{path}:{number}: no tab in this line; separate {_columns(columns)}")
+        raise UserError(f"{path}:{number}: no tab in this line; separate {_columns(columns)} by tabs")
     if number == 1 and tuple(field.lower().replace(" ", "_") for field in fields) == columns:
         return None
     if len(fields) != len(columns):
@@ -94,19 +100,20 @@ def _row(
 
 
 def _columns(names: tuple[str, str, str]) -> str:
-    return f"{names[0]}, {names[1]} and {names[2]} by tabs"
+    return f"{names[0]}, {names[1]} and {names[2]}"
 
 
 def read_csv(path: Path, draft: Draft) -> None:
-    """A row for each triple, under a header with the columns head, relation and tail, and perhaps head_type,
-    tail_type, head_name and tail_name (several names separated by `|`); others are not read.
+    """Adds the triples and entities of a CSV file: one triple a row, under a header row with the columns head, relation
+    and tail, and optionally head_type, tail_type, head_name and tail_name (several names separated by `|`). Other
+    columns are ignored.
 
-    Without a column for names, the ids are the names. An entity has every name that some row gives it, and the first
-    type.
+    Without name columns, the ids are the names. An entity gets every name that some row gives it, and the first type.
+    Raises UserError for a file without these columns or without a triple, and for one that is not CSV in UTF-8.
     """
     base = draft.begin(path)
     reader = csv.reader(_decoded(path), strict=True)
-    seen: set[tuple[str, ...]] = set()  # rows of one entity are many, and nearly all say the same of it
+    seen: set[tuple[str, ...]] = set()  # an entity is in many rows, and nearly all of them describe it alike
     try:
         header = [name.strip().lower() for name in next(reader, [])]
         relation_at, ends = _places(header, path)
@@ -126,19 +133,21 @@ def read_csv(path: Path, draft: Draft) -> None:
                         _add_end(*map(str.strip, it), place=base + number, draft=draft)
             draft.add_triple(head.strip(), row[relation_at].strip(), tail.strip(), base + number)
     except csv.Error as error:
-        raise UserError(f"{path}:{reader.line_num}: not CSV ({error}); mend the quotes or line ends") from None
+        raise UserError(f"{path}:{reader.line_num}: not CSV ({error}); fix the quotes or line ends") from None
     if not draft.numbers:
-        raise UserError(f"{path}: no triples in it; each row needs head, relation and tail, by commas")
+        raise UserError(f"{path}: no triples; each row needs head, relation and tail, separated by commas")
 
 
 def _places(header: list[str], path: Path) -> tuple[int, list[Callable[[list[str]], tuple[str, ...]]]]:
-    """Where the relation stands in a row, and what takes id, type and names of the head and of the tail from it."""
+    """The column of the relation, and two functions that take (id, type, names) of the head and of the tail from a
+    row.
+    """
     for needed in TRIPLES:
         if header.count(needed) != 1:
             found = "two columns" if needed in header else "no column"
-            raise UserError(f'{path}:1: {found} "{needed}"; the header needs head, relation and tail, by commas')
+            raise UserError(f'{path}:1: {found} "{needed}"; the header needs head, relation and tail, with commas')
     place_of = {name: at for at, name in enumerate(header)}
-    nowhere = len(header)  # where read_csv adds an empty text to the row
+    nowhere = len(header)  # read_csv appends an empty string to every row
     ends: list[Callable[[list[str]], tuple[str, ...]]] = [
         itemgetter(place_of[side], place_of.get(f"{side}_type", nowhere), place_of.get(f"{side}_name", place_of[side]))
         for side in ("head", "tail")
@@ -147,7 +156,7 @@ def _places(header: list[str], path: Path) -> tuple[int, list[Callable[[list[str
 
 
 def _add_end(id_: str, type_: str, names: str, *, place: int, draft: Draft) -> None:
-    """The entity at one end of a triple."""
+    """Adds the entity at one end of a triple, or what a row says of it if it is known already."""
     entity = draft.numbers.get(id_)
     if entity is None:
         entity = draft.add_entity(id_, type_)
@@ -155,7 +164,7 @@ def _add_end(id_: str, type_: str, names: str, *, place: int, draft: Draft) -> N
         if draft.type_of[entity] == draft.type_numbers.get(""):
             draft.type_of[entity] = draft.type_numbers.setdefault(type_, len(draft.type_numbers))
         else:
-            what = f"{quoted(id_)} is of another type before; its first type counts"
+            what = f"{quoted(id_)} has another type above; its first type is used"
             draft.problems(FURTHER_TYPE, *draft.file_and_line(place), what)
     if names == id_:
         draft.add_name(entity, id_, place)
@@ -164,7 +173,7 @@ def _add_end(id_: str, type_: str, names: str, *, place: int, draft: Draft) -> N
 
 
 def _decoded(path: Path) -> Iterator[str]:
-    """Lines with their ends, which may stand inside quotes."""
+    """Lines with their line ends, which may be inside quotes. Raises UserError if the file is not readable as UTF-8."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):

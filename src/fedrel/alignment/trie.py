@@ -1,14 +1,16 @@
 """The compiled part of the gazetteer: names as paths of tokens in a trie, and the search for them in text.
 
-Tokens are compared folded. Where a path ends, hang the forms of the names that take it: at most one folded form,
-which any text that got there has, and exact forms, which the text must also equal character by character.
+Tokens are compared case-folded. The node where a name's path ends lists the forms of the names that end there: at most
+one folded form, which matches any text that reaches the node, and exact forms, which must also equal the text character
+by character.
 
-Two hash tables, of tokens and of edges (parent node, token): open addressing, a power of two slots, each with 32
-bits of hash above the number + 1, 0 where free. The hash only says where to look; what it finds is compared.
+There are two hash tables, of tokens and of edges (parent node, token). Both use open addressing over a power of two of
+64-bit slots: the hash in the upper half, the number + 1 in the lower, 0 if the slot is free. The hash only says where
+to look; what it finds is compared.
 
-All in one file, although it is long: numba's cache does not notice when a helper in another file has changed.
+This is all in one long file because numba's cache does not notice when a helper in another file has changed.
 
-Text comes as code points, several texts one after the other; text i is codes[bounds[i] : bounds[i + 1]].
+Texts are passed as code points, concatenated; text i is codes[bounds[i] : bounds[i + 1]].
 """
 
 from collections.abc import Callable
@@ -21,17 +23,19 @@ from numpy.typing import NDArray
 from fedrel.alignment.characters import CAPITAL, FOLDED, LETTER, SPACE, WORD
 from fedrel.kernels.jit import kept
 
-# Columns
-TOKEN_BEGIN, TOKEN_LENGTH, TOKEN_NODE = range(3)  # its folded characters; the node of the path of it alone, or -1
-PARENT, EDGE = range(2)  # a node: where it hangs (-1: nowhere) and by which token;
-FOLDED_FORM, EXACT_FORM = range(2, 4)  # its forms, or -1;
-CHILDREN = 4  # a bit for the last five bits of each token that leads on from it, which saves most of the searches
-NEXT, FORM_BEGIN = range(2)  # an exact form: the next of its node, or -1; its characters without spaces
-START, END, ROW_FOLDED, ROW_EXACT, ONLY = range(5)  # a match: place; forms, or -1; the candidate if there is one alone
-# Counts
+# Columns of the arrays
+TOKEN_BEGIN, TOKEN_LENGTH, TOKEN_NODE = range(3)  # a token: its folded characters; the root-level node for it, or -1
+PARENT, EDGE = range(2)  # a node: its parent (-1: none) and the token that leads to it;
+FOLDED_FORM, EXACT_FORM = range(2, 4)  # its folded form and its first exact form, or -1;
+CHILDREN = 4  # a Bloom filter of the tokens of its edges, by their last five bits: it saves most of the lookups
+NEXT, FORM_BEGIN = range(2)  # an exact form: the next one of its node, or -1; where its characters without spaces begin
+START, END, ROW_FOLDED, ROW_EXACT, ONLY = range(
+    5
+)  # a match: its span; forms, or -1; the candidate if it is the only one
+# Indices of the counts
 TOKENS, TOKEN_CHARACTERS, NODES, FORMS, FORM_CHARACTERS = range(5)
 
-SHORT = 3  # characters up to which a name is matched exactly
+SHORT = 3  # names of up to this many characters are matched exactly
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
@@ -43,12 +47,12 @@ Slots: TypeAlias = NDArray[np.uint64]
 Rows: TypeAlias = NDArray[np.int32]
 Integers: TypeAlias = NDArray[np.int64]
 Number: TypeAlias = int | np.int64
-# Slots of the tokens, their rows (tokens, 3) and characters; slots of the edges, rows of the nodes (nodes, 5);
-# rows of the forms (forms, 2) and their characters
+# Token slots, token rows (tokens, 3), token characters; edge slots, node rows (nodes, 5); form rows (forms, 2), form
+# characters
 Trie: TypeAlias = tuple[Slots, Rows, Codes, Slots, Rows, Rows, Codes]
 
-# Without numba's reference counts: nothing here makes an array, and counting those that are passed on to a helper
-# would take more time than the helper.
+# Without numba's reference counting: nothing here allocates an array, and counting references to the arrays passed to
+# a helper would take longer than the helper.
 _OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -58,7 +62,7 @@ def _inlined(function: _Function) -> _Function:
 
 
 def _compiled(signature: str) -> Callable[[_Function], _Function]:
-    """Compiled at import, or read from what was kept of it."""
+    """A decorator that compiles at import, or loads the compiled function from the cache."""
 
     def compile_(function: _Function) -> _Function:
         return cast(_Function, kept(function, signature, **_OPTIONS))
@@ -68,7 +72,7 @@ def _compiled(signature: str) -> Callable[[_Function], _Function]:
 
 @_inlined
 def _token_at(codes: Codes, at: Number, stop: Number, characters: Codes) -> tuple[Number, Number, np.uint64]:
-    """The next token: begin, end and hash; begin is `stop` where there is none."""
+    """Begin, end and hash of the next token; begin is `stop` if there is none."""
     while at < stop and characters[codes[at]] & _SPACE:
         at += 1
     begin = at
@@ -89,7 +93,7 @@ def _token_at(codes: Codes, at: Number, stop: Number, characters: Codes) -> tupl
 
 @_inlined
 def _mixed(digest: np.uint64) -> np.uint64:
-    """32 bits that all of the 64 have a part in."""
+    """A 32-bit hash that depends on all 64 bits."""
     return ((digest ^ (digest >> _HALF)) * _MULTIPLIER) >> _HALF
 
 
@@ -124,7 +128,9 @@ def _find_token(
 def _read(
     codes: Codes, at: Number, stop: Number, characters: Codes, slots: Slots, tokens: Rows, token_characters: Codes
 ) -> tuple[Number, Number, Number]:
-    """The next token: begin, end and number; -1 for one that no name has, and where there is none (begin is `stop`)."""
+    """Begin, end and number of the next token. The number is -1 if no name has the token, or if there is none, in which
+    case begin is `stop`.
+    """
     begin, end, digest = _token_at(codes, at, stop, characters)
     if begin == stop:
         return begin, end, -1
@@ -156,8 +162,8 @@ def _find_child(node: Number, token: Number, slots: Slots, nodes: Rows) -> Numbe
 def _find_exact(
     codes: Codes, begin: Number, end: Number, characters: Codes, form: Number, forms: Rows, form_characters: Codes
 ) -> Number:
-    """The exact form, `form` or one that follows it, which the text from begin to end has. Its tokens are as long as
-    those of the text, since the folded ones are the same: only the characters remain to be compared.
+    """The first exact form, from `form` on, that equals codes[begin:end] apart from white space; -1 if none does. The
+    folded tokens are equal already, so only the characters need comparing.
     """
     while form >= 0:
         character = forms[form, FORM_BEGIN]
@@ -185,7 +191,7 @@ def _put(slots: Slots, digest: np.uint64, number: Number) -> None:
 
 @_compiled("void(uint64[::1], uint64[::1])")
 def move(slots: Slots, larger: Slots) -> None:
-    """Put everything into a larger hash table."""
+    """Copies every entry into a larger hash table."""
     for slot in slots:
         if slot != 0:
             _put(larger, slot >> _HALF, np.int64(slot & _NUMBER) - 1)
@@ -204,9 +210,10 @@ def add(
     counts: Integers,
     form_of: Integers,
 ) -> None:
-    """Enter names, and write the form of each; -1 where it has no word character and was not entered.
+    """Adds names to the trie and writes the form of each to form_of (names,); -1 for a name without a word character,
+    which is not added.
 
-    All arrays must have room enough: this many characters, tokens, nodes and forms more.
+    The arrays of the trie must have spare capacity for len(codes) + names more of everything.
     """
     token_slots, tokens, token_characters, node_slots, nodes, forms, form_characters = trie
     for name in range(len(bounds) - 1):
@@ -280,12 +287,12 @@ def search(
     entities: Integers,
     progress: Integers,
     found: Integers,
-    rows: Integers,  # (room for matches, 5)
+    rows: Integers,  # (capacity, 5)
 ) -> Number:
-    """Write matches into rows until these are full or the texts at an end, and say how many.
+    """Writes matches to `rows` until these are full or all texts are searched; returns how many.
 
-    Starts, and next time goes on, at progress: (text, place). `found` counts the matches of each text.
-    Form f has the candidates entities[offsets[f] : offsets[f + 1]].
+    Starts at progress, (text, position in codes), and leaves there where to resume. `found` counts the matches of each
+    text. The candidates of form f are entities[offsets[f] : offsets[f + 1]].
     """
     token_slots, tokens, token_characters, node_slots, nodes, forms, form_characters = trie
     written = 0
@@ -293,7 +300,7 @@ def search(
     at: Number = progress[1]
     while text < len(bounds) - 1:
         stop = bounds[text + 1]
-        node: Number = -1  # where the tokens since `start` have led; -1: none of them has begun a name
+        node: Number = -1  # the node that the tokens since `start` lead to; -1: not inside a name
         start: Number = at
         after_first: Number = at
         longest: Number = at
@@ -310,7 +317,7 @@ def search(
             child: Number = -1
             if token >= 0:
                 child = np.int64(tokens[token, TOKEN_NODE]) if node < 0 else _find_child(node, token, node_slots, nodes)
-            if child >= 0:  # one token further on the path
+            if child >= 0:  # one token further down the trie
                 if node < 0:
                     start, after_first, longest = begin, end, -1
                 node = child
@@ -325,7 +332,7 @@ def search(
                 if begin == stop:
                     break
                 at = end
-            else:  # the path ends before this token; the longest name on it counts
+            else:  # no name goes on with this token: the longest one so far is the match
                 node = -1
                 before = at
                 at = after_first
