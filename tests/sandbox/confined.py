@@ -13,7 +13,7 @@ from fedrel.sandbox import available, landlock
 possible = available()
 needs_files = pytest.mark.skipif(not possible.files, reason=f"no Landlock: {possible.problems}")
 needs_filter = pytest.mark.skipif(not possible.network, reason=f"no seccomp: {possible.problems}")
-needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="takes root to become another")
+needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can switch users")
 
 
 @cache
@@ -71,7 +71,7 @@ def program(code, limits, before=""):
 
 
 def run(code, *arguments, limits="", before="", wrapper=(), **options):
-    """What the program prints, read as JSON. Its arguments are texts."""
+    """What the program prints, parsed as JSON. It gets its arguments as strings."""
     command = [*wrapper, sys.executable, "-c", program(code, limits, before), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
     assert done.returncode == 0, done.stderr

@@ -36,7 +36,7 @@ print(json.dumps(opened))
 
 @pytest.fixture
 def listener():
-    """A port of this machine that says hello."""
+    """A local port that says hello."""
 
     def answer():
         while True:
@@ -93,8 +93,8 @@ print(json.dumps([
     assert run(code, listener, limits=limits) == ["hello", *["EACCES"] * 4]
 
 
-def test_none_does_not_connect_even_by_a_socket_it_was_given(listener):
-    """TCP is refused by Landlock too, where the kernel knows how (Linux 6.7)."""
+def test_none_cannot_connect_even_an_inherited_socket(listener):
+    """Landlock refuses TCP too, from Linux 6.7 on."""
     with socket.socket() as given:
         code = """
 given = socket.socket(fileno=int(sys.argv[2]))
@@ -135,8 +135,8 @@ asyncio.run(main())
         assert process.wait(30) == 0
 
 
-def test_descriptors_still_pass_through_a_socket_it_was_given(tmp_path):
-    """So a process without network or files can be handed an open file, and hand one back."""
+def test_descriptors_still_pass_through_an_inherited_socket(tmp_path):
+    """A process without network or files can be handed an open file, and hand one back."""
     (tmp_path / "file").write_text("from outside")
     here, there = socket.socketpair()
     code = """
@@ -175,8 +175,8 @@ print(json.dumps([*answers, attempt(socket.socket), attempt(socket.socket, socke
 
 
 @needs_scopes
-def test_abstract_sockets_outside_are_out_of_reach():
-    """By a socket made before the limits, since none can be made after."""
+def test_other_processes_abstract_sockets_are_unreachable():
+    """With a socket created before the limits, since none can be created after."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("\0" + f"fedrel-{id(server)}")
         server.listen()

@@ -15,7 +15,7 @@ from tests.sandbox.confined import PRELUDE, landlock_version, needs_files, needs
 
 @needs_files
 @needs_filter
-def test_cannot_look_into_its_parent():
+def test_cannot_read_its_parents_memory():
     code = """
 parent = f"/proc/{os.getppid()}"
 ptrace_attach, numbers = 16, json.loads(sys.argv[1])
@@ -85,7 +85,7 @@ numbers = json.loads(sys.argv[1])
 print(json.dumps({name: call(numbers[name], *[0] * 6) for name in json.loads(sys.argv[2])}))
 """
     numbers = ARCHITECTURES[platform.machine()].numbers
-    # with arguments of 0 these do no harm on a machine where they were not refused
+    # with arguments of 0 these are harmless even where they are not refused
     names = ["mount", "umount2", "pivot_root", "bpf", "perf_event_open", "init_module", "keyctl", "add_key", "setns"]
     names += ["request_key", "userfaultfd", "pidfd_getfd", "kexec_load", "io_uring_setup", "shmget", "msgget", "chroot"]
     answers = run(code, json.dumps(numbers), json.dumps(names), limits="network='any'")
@@ -106,7 +106,7 @@ print(json.dumps([sorted(set(answers)), call(numbers["unshare"], 0x80), call(num
 
 
 @needs_filter
-def test_types_nothing_into_the_terminal():
+def test_cannot_insert_input_into_the_terminal():
     code = """
 import fcntl, termios
 answers = [attempt(fcntl.ioctl, terminal, request, b"x") for request in (termios.TIOCSTI, 0x541C)]
@@ -117,7 +117,7 @@ print(json.dumps([*answers, attempt(termios.tcgetattr, terminal)]))
 
 @needs_filter
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="a second set of calls is a matter of x86_64")
-def test_calls_of_other_kinds_are_no_way_round():
+def test_32_bit_and_x32_calls_do_not_bypass_the_filter():
     x32 = "print(json.dumps(call(0x40000000 + 41, 2, 1, 0)))"
     assert run(x32) == "ENOSYS"
     code = """
@@ -131,7 +131,7 @@ ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page))
 
 
 @needs_filter
-def test_leaves_no_core_and_gains_no_rights():
+def test_leaves_no_core_dump_and_gains_no_privileges():
     code = """
 import resource
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -143,7 +143,7 @@ print(json.dumps([resource.getrlimit(resource.RLIMIT_CORE), dumpable, status["No
 
 @needs_files
 @needs_filter
-def test_threads_that_exist_already_are_told_of():
+def test_threads_that_already_exist_are_reported():
     code = f"""{PRELUDE}
 go, answers = threading.Event(), []
 def wait():
@@ -174,10 +174,10 @@ print(json.dumps([list(found.problems), attempt(open, "/etc/hosts"), attempt(soc
     assert json.loads(done.stdout)[1:] == ["done", "done"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="takes Linux")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="requires Linux")
 @needs_filter
-def test_where_a_container_forbids_it_the_answer_says_so():
-    """A filter that refuses what `confine` calls, as containers have them."""
+def test_a_container_that_forbids_it_is_reported():
+    """With a filter, as containers have one, that refuses what `confine` calls."""
     code = f"""{PRELUDE}
 import errno
 from fedrel.sandbox import kernel, landlock, seccomp

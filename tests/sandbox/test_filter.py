@@ -1,4 +1,4 @@
-"""The filter of system calls, run here step by step: so for an architecture too that these tests do not run on."""
+"""The system call filter, interpreted step by step: this covers architectures that the tests do not run on."""
 
 import errno
 import socket
@@ -12,7 +12,7 @@ NAMESPACES = {"mount": 0x20000, "user": 0x10000000, "net": 0x40000000}
 
 
 def answer(name, call, *arguments, network="none", programs=True, accelerator=False, mark=None):
-    """What the filter says to a call, by its name or number."""
+    """The filter's verdict on a call, given by name or number."""
     on = ARCHITECTURES[name]
     number = on.numbers[call] if isinstance(call, str) else call
     words = {0: number, 4: on.mark if mark is None else mark}
@@ -81,7 +81,7 @@ def test_other_calls(name):
         assert answer(name, "clone", bits | 17) == answer(name, "unshare", bits) == "EPERM"
     assert answer(name, "clone", 0x3D0F00) == ALLOWED  # a thread
     assert answer(name, "clone", 0x1200011) == ALLOWED  # a fork
-    assert answer(name, "unshare", 0x400) == ALLOWED  # a table of descriptors of its own
+    assert answer(name, "unshare", 0x400) == ALLOWED  # its own descriptor table
     assert answer(name, "clone3") == "ENOSYS"
     assert answer(name, "ioctl", 0, 0x5401) == ALLOWED
     assert answer(name, "execve") == answer(name, "execveat") == ALLOWED

@@ -1,4 +1,4 @@
-"""All of it without root, which the other tests may be."""
+"""All limits in a process without root privileges; the other tests may run as root."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from tests.sandbox.confined import PRELUDE, needs_files, needs_filter, needs_roo
 
 pytestmark = [needs_files, needs_filter, needs_root]
 
-# The interpreter may lie where only root reads, so all is imported before
+# The interpreter may be readable by root only, so everything is imported first
 BECOME = f"""{PRELUDE}
 import asyncio, encodings.idna, shutil
 def become_nobody():
@@ -62,7 +62,7 @@ finally:
 
 
 @needs_scopes
-def test_processes_of_one_user_cannot_look_into_each_other():
+def test_processes_of_one_user_cannot_read_each_others_memory():
     code = """
 def wait(confined):
     become_nobody()

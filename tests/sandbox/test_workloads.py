@@ -1,4 +1,4 @@
-"""What the processes of a federation do, done under limits such as they would set."""
+"""Workloads of a federation's processes, under the limits those processes set."""
 
 import functools
 import http.server
@@ -23,7 +23,7 @@ WORKER = "read=None, write=(Path(sys.argv[1]),), network='none', programs=True"
 
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory):
-    """A certificate for this machine, which is its own authority."""
+    """A self-signed certificate for this machine."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("openssl is missing")
@@ -133,7 +133,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def traced(tmp_path):
-    """A wrapper that writes down the system calls of a program, and where."""
+    """A wrapper command that records a program's system calls, and the path of the record."""
     strace = shutil.which("strace")
     log = tmp_path / "calls"
     if not strace or subprocess.run([strace, "-o", log, "true"], capture_output=True).returncode:
@@ -141,7 +141,7 @@ def traced(tmp_path):
     return (strace, "-f", "-o", log, "-e", "trace=%file,%network"), log
 
 
-def test_as_seen_from_outside_a_client_opens_no_data(kit, https, data, traced):
+def test_strace_sees_a_client_open_no_data(kit, https, data, traced):
     wrapper, log = traced
     run(FETCH, kit, https, data, limits=CLIENT, wrapper=wrapper)
     calls = log.read_text().splitlines()
@@ -151,7 +151,7 @@ def test_as_seen_from_outside_a_client_opens_no_data(kit, https, data, traced):
     assert not any(re.search(r"\b(bind|listen|accept4?)\(", line) and " = 0" in line for line in calls)
 
 
-def test_as_seen_from_outside_a_worker_makes_only_pairs_of_sockets(traced, tmp_path):
+def test_strace_sees_a_worker_create_only_socket_pairs(traced, tmp_path):
     wrapper, log = traced
     code = MULTIPLY + "import asyncio\nasyncio.run(asyncio.sleep(0))\n"
     run(code, tmp_path, limits=WORKER, wrapper=wrapper)
@@ -160,14 +160,14 @@ def test_as_seen_from_outside_a_worker_makes_only_pairs_of_sockets(traced, tmp_p
 
 
 def test_names_are_looked_up_without_sockets_of_the_system():
-    """The C library asks local services first where there are any, and goes on when it cannot."""
+    """The C library asks local services first, and carries on if it cannot reach them."""
     code = "print(json.dumps(socket.getaddrinfo('localhost', 80, type=socket.SOCK_STREAM)[0][4][0]))"
     assert run(code, limits="read=python_paths(), network='client'") in {"127.0.0.1", "::1"}
     assert socket.gethostbyname("localhost") == "127.0.0.1"
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_pool_of_processes_takes_the_folder_of_shared_memory(tmp_path, shared):
+def test_a_process_pool_needs_the_shared_memory_folder(tmp_path, shared):
     code = """
 from fedrel.util.parallel import in_order
 try:

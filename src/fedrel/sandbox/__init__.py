@@ -1,4 +1,4 @@
-"""Limits that a Linux process sets itself, without being root: which files, which sockets, which programs.
+"""Limits that an unprivileged Linux process sets on itself: files, sockets and programs.
 
     from fedrel.sandbox import Limits, confine, python_paths
 
@@ -6,14 +6,14 @@
     for problem in protection.problems:
         print(problem)
 
-The limits hold for the process and all that it starts, and cannot be lifted. Two parts of the kernel keep them:
-Landlock for files, TCP ports and signals to other processes, and seccomp for system calls. Every limited process also
-loses what no ordinary program needs: looking into other processes, mounting, namespaces of its own, io_uring, System V
-shared memory and message queues, and control over the kernel. On other systems nothing is limited, and `confine` says
-so.
+The limits apply to the process and everything it starts, and cannot be lifted. Two parts of the kernel enforce them:
+Landlock for files, TCP ports and signals to other processes, and seccomp for system calls. Every confined process also
+loses what no ordinary program needs: access to other processes' memory, mounting, new namespaces, io_uring, System V
+shared memory and message queues, and control over the kernel. On systems other than Linux nothing is limited, and
+`confine` reports that.
 
-They do not hide that a file exists, its size and its times; do not keep a process from changing the mode or the times
-of a file that its user owns; and do not tell one address on the network from another.
+The limits do not hide a file's existence, size or timestamps; do not stop a process from changing the mode or
+timestamps of a file that its user owns; and do not distinguish network addresses.
 """
 
 from fedrel.sandbox.confine import Limits, Protection, available, confine

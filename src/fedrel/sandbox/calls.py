@@ -1,4 +1,4 @@
-"""The numbers of system calls, which each architecture has its own of. Those that came late are the same on all."""
+"""System call numbers, per architecture. From 424 on they are the same on all architectures."""
 
 # Name, number on x86_64, number on aarch64
 NUMBERS: tuple[tuple[str, int, int | None], ...] = (

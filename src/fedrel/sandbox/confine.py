@@ -1,4 +1,4 @@
-"""A process gives up rights that it does not need, before it touches anything it should not trust."""
+"""A process drops the rights it does not need before it handles untrusted input."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fedrel.sandbox.landlock import Network
 from fedrel.sandbox.paths import accelerator_paths
 
 if sys.platform != "win32":
-    import resource  # not when it is needed: by then the library may be out of reach
+    import resource  # here, not in the function: a confined process may no longer be able to read the library
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a process keeps.
+    """What a process may still do once it is confined.
 
-    read: the files, and folders with all beneath them, that it may read; None: everything. Programs may be started
-        from these too.
-    write: those that it may change and read. What does not exist yet is not allowed later: create folders first.
-        Locks and pools of `multiprocessing` take /dev/shm.
-    network: "none": no sockets but pairs of connected ones, and those that are open already;
-        "client": TCP and UDP over IP, but no port of its own;
-        "server": TCP and UDP over IP, to listen and to connect;
+    read: files, and folders with everything below them, that it may read; None: everything. Programs may be started
+        from there too.
+    write: files and folders that it may read and change. A path that does not exist when the limits are set stays
+        forbidden: create folders first. Locks and pools of `multiprocessing` need /dev/shm.
+    network: "none": only socket pairs, and sockets that are already open;
+        "client": TCP and UDP over IP, outgoing only;
+        "server": TCP and UDP over IP, listening and outgoing;
         "any": no limits.
     programs: whether it may start programs. Threads and forks are always allowed.
-    accelerator: whether it may compute on the machine's accelerators, with "none" or "any" network. It may then use
-        their devices, and make local sockets that can neither connect nor accept a connection.
+    accelerator: whether it may compute on the machine's accelerators; requires network "none" or "any", else
+        ValueError. It may then use their devices, and create local sockets that can neither connect nor accept.
     """
 
     read: tuple[Path, ...] | None = None
@@ -44,19 +44,19 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.accelerator and self.network not in ("none", "any"):
-            raise ValueError("a process on the network gets no accelerator: that would take local sockets too")
+            raise ValueError("an accelerator needs local sockets, which a process with network access must not have")
 
 
 @dataclass(frozen=True)
 class Protection:
-    """Which limits are in force. All that was asked for holds if there are no problems.
+    """Which limits are in force. If `problems` is empty, everything that was requested holds.
 
-    files: reading and writing are limited as asked for.
-    network: sockets are limited as asked for. False for "any".
-    programs: no program can be started. False where programs were to be allowed.
-    memory: other processes of the same user cannot read the memory of this one, nor this one theirs. No part of it is
-        written to disk in a crash. A program that this process starts can be read by other processes again.
-    problems: a sentence for each thing that does not hold, and why.
+    files: reading and writing are limited as requested.
+    network: sockets are limited as requested. False for "any".
+    programs: no program can be started. False if programs are allowed.
+    memory: other processes of the same user cannot read this process's memory, nor this process theirs, and a crash
+        writes no core dump. Does not extend to programs that this process starts.
+    problems: one sentence for each limit that does not hold, with the reason.
     """
 
     files: bool
@@ -67,26 +67,26 @@ class Protection:
 
 
 def confine(limits: Limits) -> Protection:
-    """Limits this process, and all that it starts from now on, for good. Nothing is raised where the system cannot do
-    that: the answer says what holds.
+    """Limits this process, and everything it starts from now on, irrevocably. Returns which limits hold; nothing is
+    raised where the system does not support one.
 
-    To be called before other threads exist: Linux before 7.0 limits the files of the calling thread alone. Files,
-    folders and sockets that are open stay usable. So do the names, sizes and modes of files that can no longer be read.
+    Call it before starting threads: before Linux 7.0, file limits apply to the calling thread only. Open files,
+    folders and sockets stay usable, and names, sizes and modes of files that can no longer be read stay visible.
     """
     if not kernel.linux():
         return _unprotected(
-            f"Nothing is limited: that takes Linux, and this is {platform.system() or 'another system'}."
+            f"Nothing is limited: this requires Linux, and this is {platform.system() or 'another system'}."
         )
     private, problems = _keep_memory_private()
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     except OSError as error:
-        problems.append(f"The process can still gain rights by starting a program: {error.strerror}.")
+        problems.append(f"The process can still gain privileges by starting a program: {error.strerror}.")
     try:
-        kernel.drop_capabilities()  # some let root read the memory of others past all other limits
+        kernel.drop_capabilities()  # some let root read other processes' memory despite all other limits
     except OSError as error:
         private = False
-        problems.append(f"If the process is root's, it keeps the special rights of root: {error.strerror}.")
+        problems.append(f"A process run by root keeps root's capabilities: {error.strerror}.")
     write = (*limits.write, *(accelerator_paths() if limits.accelerator else ()))
     files, found = landlock.restrict(limits.read, write, limits.network, limits.programs)
     problems += found
@@ -103,12 +103,12 @@ def confine(limits: Limits) -> Protection:
 
 
 def available() -> Protection:
-    """What `confine` could give on this machine to a process of one thread, found by trying it in a forked process."""
+    """What `confine` can enforce on this machine for a single-threaded process, found by trying it in a fork."""
     if not kernel.linux():
         return confine(Limits())
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # Other threads may hold locks as the process forks. What the fork runs takes none.
+        # Other threads may hold locks while the process forks. The code that the fork runs takes none.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
@@ -121,13 +121,15 @@ def available() -> Protection:
         text = answer.read()
     os.waitpid(child, 0)
     if not text:
-        return _unprotected("Nothing can be limited: the process that tried was ended, perhaps by the container.")
+        return _unprotected("Nothing can be limited: the process that tried was killed, perhaps by the container.")
     found = json.loads(text)
     return Protection(**{**found, "problems": tuple(found["problems"])})
 
 
 def _tried() -> Protection:
-    """The answer of `confine`, less what turns out not to hold: some systems only pretend to know these calls."""
+    """The result of `confine`, minus limits that turn out not to hold: some systems accept these calls and ignore
+    them.
+    """
     found = confine(Limits(read=(), network="none", programs=False))
     problems = list(found.problems)
     files, network = found.files, found.network

@@ -1,4 +1,4 @@
-"""Calls into the Linux kernel that Python has no function for."""
+"""Linux system calls that Python has no function for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
 
-_CAPABILITIES_VERSION = 0x20080522  # that of two times 32 capabilities
-# What root may keep: the files of other users, becoming another user, ports below 1024
+_CAPABILITIES_VERSION = 0x20080522  # the one with two times 32 capabilities
+# What root keeps: access to other users' files, switching to another user, ports below 1024
 _KEPT = (
     1 << 0  # CAP_CHOWN
     | 1 << 1  # CAP_DAC_OVERRIDE
@@ -35,8 +35,8 @@ def linux() -> bool:
 
 
 def syscall(number: int, *arguments: int) -> int:
-    """The result of a system call; OSError where it fails. Pointers are passed as addresses."""
-    # Each argument is given its full width: a variadic C function would take a plain Python integer for an `int`.
+    """Makes a system call and returns its result. Pointers are passed as addresses. Raises OSError if it fails."""
+    # Arguments are passed as `long`: ctypes would pass a plain Python integer to a variadic C function as an `int`.
     result: int = _libc().syscall(ctypes.c_long(number), *(ctypes.c_long(argument) for argument in arguments))
     return _check(result)
 
@@ -46,9 +46,9 @@ def prctl(option: int, value: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Leaves this thread, if it is root's, little of what root may do. Others have nothing to lose.
+    """Drops most capabilities of the calling thread; without effect unless it runs as root.
 
-    With `no_new_privs`, programs that it starts do not get it back.
+    With `no_new_privs` set, programs that it starts do not regain them.
     """
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable ones, for the lower 32 and then the upper
@@ -58,9 +58,9 @@ def drop_capabilities() -> None:
 
 
 def threads() -> int | None:
-    """How many threads this process has, those of C libraries included; None where /proc is missing."""
+    """How many threads this process has, including those of C libraries; None if there is no /proc."""
     try:
-        # Each is a folder, which counts as a link to the one above. Unlike a list, that is told in a limited process.
+        # Each thread is a folder, and so a link to its parent. A confined process may stat the parent, not list it.
         return Path("/proc/self/task").stat().st_nlink - 2
     except OSError:
         return None

@@ -1,10 +1,11 @@
-"""Landlock: a Linux process gives up access to files, for itself and all it starts, without being root.
+"""Landlock: an unprivileged Linux process gives up access to files, for itself and everything it starts.
 
-A ruleset names the rights it handles. What it handles is refused everywhere, except beneath the paths to which a rule
-grants it. Rights can only shrink: a second ruleset narrows the first.
+A ruleset names the access rights it handles. A handled right is denied everywhere except below the paths for which a
+rule grants it. Rights can only shrink: a second ruleset narrows the first.
 
-The kernel asks when a file is opened, so what is open already stays usable. It does not ask about metadata: a process
-can still learn that a file exists and how large it is (stat), and change the mode, owner and times of what it owns.
+The kernel checks when a file is opened, so files that are already open stay usable. It does not check metadata: a
+process can still see that a file exists and how large it is (stat), and change the mode, owner and timestamps of files
+that it owns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fedrel.sandbox.kernel import syscall, threads
 
 Network = Literal["none", "client", "server", "any"]
 
-# The same numbers on every architecture
+# System call numbers, the same on every architecture
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1 << 0
 _PATH_BENEATH = 1
@@ -44,16 +45,18 @@ _CHANGING = (_WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | 
 _NEVER_GRANTED = _MAKE_CHAR | _MAKE_BLOCK
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
-# The version of the interface that brought a right; all others came with the first
+# The ABI version that introduced a right; all others are in version 1
 _SINCE = {_REFER: 2, _TRUNCATE: 3, _IOCTL_DEV: 5}
 _SINCE_TCP, _SINCE_SCOPES, _SINCE_ALL_THREADS = 4, 6, 8
 
-# Harmless, and programs expect them
+# Harmless, and expected by most programs
 _DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
 
 class _Handled(NamedTuple):
-    """In the order in which the kernel reads them. One that knows fewer takes the rest as long as that is 0."""
+    """The rights a ruleset handles, in the kernel's order. An older kernel accepts fields it does not know if they
+    are 0.
+    """
 
     files: int
     network: int
@@ -61,15 +64,16 @@ class _Handled(NamedTuple):
 
 
 def version() -> int:
-    """That of the kernel's interface; OSError where there is none."""
+    """The kernel's Landlock ABI version. Raises OSError if it has no Landlock."""
     return syscall(_CREATE_RULESET, 0, 0, _VERSION)
 
 
 def restrict(
     read: Iterable[Path] | None, write: Iterable[Path], network: Network, programs: bool
 ) -> tuple[bool, list[str]]:
-    """Gives up what the arguments do not name. Whether files are protected now, and a sentence for each thing that is
-    not. `no_new_privs` must be set."""
+    """Gives up all access that the arguments do not name. Returns whether files are now protected, and one sentence
+    for each limit that does not hold. `no_new_privs` must be set.
+    """
     try:
         known = version()
     except OSError as error:
@@ -77,18 +81,18 @@ def restrict(
     holds, problems = True, []
     if known < _SINCE[_TRUNCATE]:
         holds = False
-        problems.append("Files outside can be emptied, though not written: that takes Linux 6.2 or later to prevent.")
+        problems.append("Other files can be truncated, though not written: preventing that requires Linux 6.2.")
     if known < _SINCE[_IOCTL_DEV]:
-        problems.append("Control commands to devices (ioctl) are not limited: that takes Linux 6.10 or later.")
+        problems.append("Device control commands (ioctl) are not limited: that requires Linux 6.10.")
     if known < _SINCE_SCOPES:
-        problems.append("Signals can be sent to other processes of the user: Linux 6.12 or later prevents that.")
+        problems.append("Signals can be sent to other processes of the user: preventing that requires Linux 6.12.")
     count = threads()
     flags = _ALL_THREADS if known >= _SINCE_ALL_THREADS else 0
     if count != 1 and not flags:
         holds = False
         problems.append(
-            f"Files are limited for one of the {count or 'unknown number of'} threads alone: limits must be set before "
-            "other threads start, or on Linux 7.0 or later."
+            f"File access is limited for only one of {count or 'an unknown number of'} threads: set limits before "
+            "starting other threads, or use Linux 7.0."
         )
     try:
         handled = _handled(read is not None, network, programs, known)
@@ -104,7 +108,7 @@ def restrict(
 
 def _grants(read: Iterable[Path] | None, write: Iterable[Path], programs: bool) -> Iterator[tuple[Iterable[Path], int]]:
     yield _DEVICES, _READING | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
-    # What can be written cannot be started, unless it may be read as well: no program of the process's own making
+    # No execute right on writable paths, unless they are in `read` too: the process cannot run a program it has written
     yield write, _READING | _CHANGING
     yield read or (), _READING | (_EXECUTE if programs else 0)
 
@@ -134,11 +138,11 @@ def _ruleset(handled: _Handled) -> Iterator[int]:
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> list[str]:
-    """What goes wrong here takes rights away, and never grants any."""
+    """Adds a rule. A failure here leaves the process with fewer rights, never with more."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return []  # what does not exist, or cannot be reached anyway
+        return []  # it does not exist, or could not be opened anyway
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _OF_FILES
@@ -146,7 +150,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> list[str]:
             rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor), 12)
             syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.addressof(rule), 0)
     except OSError as error:
-        return [f"{path} stays out of reach: the kernel takes no rule for it ({error.strerror})."]
+        return [f"{path} is not accessible: the kernel accepts no rule for it ({error.strerror})."]
     finally:
         os.close(descriptor)
     return []
@@ -154,9 +158,9 @@ def _allow(ruleset: int, path: Path, rights: int) -> list[str]:
 
 def _why(error: OSError) -> str:
     reasons = {
-        errno.ENOSYS: "this kernel has no Landlock, which takes Linux 5.13 or later",
-        errno.EOPNOTSUPP: "Landlock is switched off in this kernel (see its boot option lsm=)",
-        errno.EPERM: "Landlock is forbidden here, perhaps by the container",
-        errno.E2BIG: "the process has been limited too many times already",
+        errno.ENOSYS: "this kernel has no Landlock, which requires Linux 5.13",
+        errno.EOPNOTSUPP: "Landlock is disabled in this kernel (see its boot option lsm=)",
+        errno.EPERM: "Landlock is not permitted here, perhaps by the container",
+        errno.E2BIG: "the process has already been limited too many times",
     }
     return f"Access to files is not limited: {reasons.get(error.errno or 0, f'Landlock failed ({error.strerror})')}."
