@@ -1,4 +1,4 @@
-"""What tests do with kits: look into them, give them other certificates, and shake hands."""
+"""Helpers for kits: read them, replace their certificates, and perform TLS handshakes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 def certify(federation: Path, kit: Path, *, since: timedelta, until: timedelta, role: Role | None = None) -> None:
-    """Gives a kit certificates of other dates, or of another role, for the keys that it has."""
+    """Gives a kit new certificates for its keys, with other dates or another role."""
     opened = open_kit(kit, dates=False)
     made = replace(provisioning.read(federation), days=(until - since - authority._TOLERANCE).days)
     with clock(datetime.now(UTC) + since + authority._TOLERANCE):
@@ -40,7 +40,7 @@ def certify(federation: Path, kit: Path, *, since: timedelta, until: timedelta, 
 
 @contextmanager
 def clock(now: datetime) -> Iterator[None]:
-    """The authority believes that it is then."""
+    """Sets the authority's clock."""
     stopped = mock.Mock(wraps=datetime)
     stopped.now.return_value = now
     with mock.patch.object(authority, "datetime", stopped):
@@ -52,13 +52,13 @@ def certificate_in(kit: Path, purpose: Purpose = "tls") -> x509.Certificate:
 
 
 def take(source: Path, target: Path, *names: str) -> None:
-    """Puts certificates and keys of one kit into another."""
+    """Copies certificates and keys from one kit into another."""
     for name in names or ("tls/node.crt", "tls/node.key", "sign/sign.crt", "sign/sign.key"):
         shutil.copy(source / name, target / name)
 
 
 def context(kit: Path, *, server: bool, identity: Path | None = None) -> ssl.SSLContext:
-    """As the transport has it, from a kit; with the certificate of `identity`, if that is another."""
+    """The transport's TLS context for a kit, with the certificate of the kit `identity` if given."""
     found = server_context(kit / "tls") if server else client_context(kit / "tls")
     if identity is not None:
         found.load_cert_chain(identity / "tls/node.crt", identity / "tls/node.key")
@@ -66,7 +66,7 @@ def context(kit: Path, *, server: bool, identity: Path | None = None) -> ssl.SSL
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> ssl.SSLObject:
-    """In memory: no sockets, no clock. The server's end."""
+    """A handshake in memory, without sockets or timing. Returns the server's end."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = server.wrap_bio(to_server, to_client, server_side=True)
     two = client.wrap_bio(to_client, to_server, server_hostname=name)

@@ -1,5 +1,5 @@
-"""What really passes between a platform and the coordinator: recorded on the way, and read with the session keys that
-the platform's process was made to write down (in the format that OpenSSL knows for it).
+"""Records the traffic between a platform and the coordinator, and decrypts it with the session keys that the
+platform's process was made to log (in OpenSSL's key log format).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-# TLS 1.3 (RFC 8446): cipher suites by their numbers, with the hash and the bytes of the key of each
+# TLS 1.3 (RFC 8446) cipher suites by number: hash, cipher and key length in bytes
 _SUITES = {
     b"\x13\x01": (hashes.SHA256(), AESGCM, 16),
     b"\x13\x02": (hashes.SHA384(), AESGCM, 32),
@@ -26,11 +26,11 @@ _HANDSHAKE, _ENCRYPTED = 22, 23
 
 
 class Tap:
-    """A door in front of the coordinator's that keeps a copy of all that goes through it, and changes nothing."""
+    """A TCP proxy in front of the coordinator that records everything that passes through it, unchanged."""
 
     def __init__(self, host: str, port: int) -> None:
         self.target = (host, port)
-        self.talks: list[tuple[bytearray, bytearray]] = []  # of every connection: what went there, what came back
+        self.talks: list[tuple[bytearray, bytearray]] = []  # for each connection: bytes sent, bytes received
         self._listener = socket.create_server(("", 0))
         self.port = int(self._listener.getsockname()[1])
         self._threads: list[threading.Thread] = []

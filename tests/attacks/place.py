@@ -82,7 +82,7 @@ class Place(Deployment):
         """What the audit trail says of a platform's reply."""
 
         def found() -> dict[str, Any] | None:
-            mine = (it for it in self.trail() if it["event"] == "trouble" and it["run"] == run)
+            mine = (it for it in self.trail() if it["event"] == "failure" and it["run"] == run)
             return next((it for it in mine if all(word in it["why"] for word in words)), None)
 
         line = until(found, seconds)

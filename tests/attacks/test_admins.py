@@ -56,8 +56,8 @@ def test_a_recorded_command_counts_once(place):
     envelope = command(place, experiment="[[garbage")
     assert send(place, envelope).status == 200
     for _ in range(3):
-        refused(place, send(place, envelope), "sent before")
-    refused(place, send(place, envelope, by="second"), "admin (admin) signed it, where second")
+        refused(place, send(place, envelope), "already used")
+    refused(place, send(place, envelope, by="second"), "admin (admin) signed it instead of second")
 
 
 @slow
@@ -65,14 +65,14 @@ def test_a_recorded_command_counts_once(place):
 def test_a_challenge_that_the_coordinator_did_not_draw_is_none(place, made_up):
     kit = open_kit(place.kits / "admin")
     envelope = Signer.of(kit).sign(Command(kit.federation, made_up, "submit", "r", "x = 1"))
-    refused(place, send(place, envelope), "sent before, or too late")
+    refused(place, send(place, envelope), "already used or has expired")
 
 
 @slow
 @pytest.mark.parametrize("by", ["p0", "viewer", "coordinator"])
 def test_a_command_that_somebody_else_signed_is_refused(place, by):
     """The admin's connection, another's signature."""
-    refused(place, send(place, command(place, by=by)), "signed it, where admin (admin) was expected")
+    refused(place, send(place, command(place, by=by)), "signed it instead of admin (admin)")
 
 
 @slow
@@ -103,9 +103,9 @@ def test_a_reply_cannot_be_passed_off_as_a_command(place):
     """The same key, the same certificate, another kind of statement."""
     kit = open_kit(place.kits / "admin")
     reply = Signer.of(kit).sign(Reply(kit.federation, "p0", "", "done", "", 0, ""))
-    refused(place, send(place, reply), "signature does not fit")
+    refused(place, send(place, reply), "signature does not match")
     text = json.dumps({**json.loads(command(place).text)})
-    refused(place, send(place, Envelope(text, reply.certificate, reply.signature)), "signature does not fit")
+    refused(place, send(place, Envelope(text, reply.certificate, reply.signature)), "signature does not match")
 
 
 @slow
@@ -147,7 +147,7 @@ def test_an_odd_certificate_is_refused_and_ends_nobody(place):
     odd = der[:place_of_version] + b"\x07" + der[place_of_version + 1 :]
     pem = f"-----BEGIN CERTIFICATE-----\n{base64.encodebytes(odd).decode()}-----END CERTIFICATE-----\n"
     envelope = command(place)
-    refused(place, send(place, Envelope(envelope.text, pem, envelope.signature)), "not of this federation")
+    refused(place, send(place, Envelope(envelope.text, pem, envelope.signature)), "not from this federation")
 
 
 @slow
@@ -197,7 +197,7 @@ def test_a_name_of_a_run_leads_nowhere_else(place, name):
 @slow
 def test_a_run_that_is_there_cannot_be_written_over(place):
     (place.runs / "mine").mkdir(exist_ok=True)
-    refused(place, send(place, command(place, "mine")), "there is a run of this name")
+    refused(place, send(place, command(place, "mine")), "there is a run with this name")
     link = place.runs / "link"
     link.symlink_to(place.kits)
     refused(place, send(place, command(place, "link")), "a symbolic link, which may lead anywhere")
@@ -207,7 +207,7 @@ def test_a_run_that_is_there_cannot_be_written_over(place):
 @slow
 @pytest.mark.parametrize("run", ["nothing-like-it", "mine2"])
 def test_what_is_not_there_cannot_be_stopped_or_gone_on_with(place, run):
-    refused(place, send(place, command(place, run, "")), "knows no such run")
+    refused(place, send(place, command(place, run, "")), "has no such run")
     refused(place, send(place, command(place, run, "", do="stop"), path="/v1/stop"), "is not running")
 
 
@@ -287,7 +287,7 @@ def test_a_queue_of_long_experiments_keeps_nobody_from_looking(place):
     answers = [send(place, command(place, f"long-{number}", "#" * 250_000)).status for number in range(105)]
     assert answers.count(200) in range(85, 101)
     assert answers[-1] == 400
-    place.named(place.last_source, "wait for their turn already")
+    place.named(place.last_source, "runs are already queued")
     place.still_works(4.0)
     assert len(json.dumps(place.look())) < 2**20
     for it in place.look()["runs"]:

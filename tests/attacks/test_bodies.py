@@ -133,7 +133,7 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_json_that_is_no_poll_is_refused(place, bomb, no_memory):
     assert place.ask("p0", "POST", "/v1/poll", BOMBS[bomb]).status == 400
-    place.named(place.last_source, "a message that is none")
+    place.named(place.last_source, "invalid message")
 
 
 def test_json_that_is_deep_kills_nobody(place, no_memory):
@@ -166,14 +166,14 @@ def test_half_characters_and_escapes_in_a_version_are_shown_as_what_they_are(pla
 def test_a_head_whose_length_is_a_lie_reaches_nobody(place, body):
     """No request is open, so that is said first; with one open, see what a lying platform can do."""
     assert place.ask("p0", "POST", "/v1/reply/1", body).status == 409
-    place.named(place.last_source, "nobody waits for")
+    place.named(place.last_source, "not pending")
 
 
 @slow
 def test_an_answer_that_nobody_waits_for_is_dropped(place):
     for number in (0, 1, 2, 17, 10**17):
         assert place.ask("p0", "POST", f"/v1/reply/{number}", framed({"failed": "x"})).status == 409
-        place.named(place.last_source, "nobody waits for")
+        place.named(place.last_source, "not pending")
 
 
 @slow
@@ -183,7 +183,7 @@ def test_another_process_with_the_same_kit_cannot_take_the_place_of_the_first(pl
         first.send(b"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         assert until(lambda: "p0" in place.look()["connected"])
         answer = place.ask("p0", "POST", "/v1/poll", poll("2" * 32))
-        assert (answer.status, "another node runs with the kit" in answer.why) == (409, True)
+        assert (answer.status, "another node is running with the kit" in answer.why) == (409, True)
         place.named(place.last_source, "another node")
         assert place.look()["connected"]["p0"]["session"] == "1" * 32
         place.ask("p0", "POST", "/v1/leave", json.dumps({"session": "2" * 32}).encode())
@@ -250,7 +250,7 @@ def test_nobody_floods_the_audit_trail_with_ever_new_refusals(place):
     for number in range(300):
         with place.wire("p2", source) as wire:
             assert wire.ask("POST", "/v1/poll", b"x", length=str(10**9 + number)).status in (0, 413)
-    place.named(source, "refusals of many other kinds")
+    place.named(source, "many other refusals")
     assert len(place.trail()) - before < 100
 
 

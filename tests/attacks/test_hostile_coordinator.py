@@ -94,8 +94,8 @@ def test_without_the_signing_key_nothing_is_answered(tyrant, agreement):
     ):
         assert tyrant.opened(tyrant.order(forged.as_json(), payload)) == (None, b"")
     assert len(tyrant.left()) == left
-    refused(tyrant, before, "not the coordinator's request: its signature does not fit")
-    refused(tyrant, before, "p1 (platform) signed it, where coordinator (coordinator) was expected")
+    refused(tyrant, before, "not the coordinator's request: its signature does not match")
+    refused(tyrant, before, "p1 (platform) signed it instead of coordinator (coordinator)")
 
 
 @slow
@@ -107,7 +107,7 @@ def test_not_a_letter_of_a_request_can_be_changed_on_its_way(tyrant, agreement, 
     said[field] = {str: "changed", int: 7, float: 7.0}[type(said[field])]
     changed = Envelope(json.dumps(said), good.certificate, good.signature)
     assert tyrant.opened(tyrant.order(changed.as_json(), payload)) == (None, b"")
-    refused(tyrant, 0, "its signature does not fit its content")
+    refused(tyrant, 0, "its signature does not match its content")
 
 
 @slow
@@ -205,14 +205,14 @@ def test_only_tasks_of_the_method_can_be_asked_for(tyrant, agreement, task):
     reply, payload = tyrant.ask(task, {"x": 1.0}, run_id=run_id)
     assert (reply.state, payload) == ("refused", b"")
     assert len(tyrant.left()) == left
-    refused(tyrant, 0, f"there is no task {task!r} in this method")
+    refused(tyrant, 0, f"this method has no task {task!r}")
 
 
 @slow
 @pytest.mark.parametrize("task", ["", "a b", "a\nb", "\x1b[2J", "../x", "x" * 101, "trаin"], ids=lambda it: it[:5])
 def test_a_task_without_a_proper_name_is_refused(tyrant, task):
     assert tyrant.ask(task, {"x": 1.0}) == (None, b"")
-    refused(tyrant, 0, "its task has no proper name")
+    refused(tyrant, 0, "the name of its task is invalid")
     assert "\x1b" not in (tyrant.victim / "node.log").read_text()
 
 
@@ -330,7 +330,7 @@ def test_the_same_run_with_another_agreement_has_other_keys_of_facts(tyrant):
 def test_only_dev_and_test_can_be_held_out(tyrant, agreement, split):
     reply, payload = tyrant.ask("begin", {**agreement, "held_out": _text(split)}, run_id=secrets.token_hex(16))
     assert (reply.state, payload) == ("failed", b"")
-    assert reply.why == "the reason is in the platform's own log"
+    assert reply.why == "see the platform's own log for the reason"
 
 
 @slow

@@ -187,17 +187,17 @@ def a_reply_of_another_federation(liar, asked):
     return liar.say(asked, liar.honest(asked), federation="fedrel-elsewhere")
 
 
-@lie("train", "signature does not fit")
+@lie("train", "signature does not match")
 def a_signature_of_another_kind(liar, asked):
     return liar.post(asked.id, framed({"envelope": liar.signed(liar.as_json(asked), kind="command")}))
 
 
-@lie("train", "no signed message")
+@lie("train", "not a signed message")
 def no_signature(liar, asked):
     return liar.post(asked.id, framed({"envelope": None}))
 
 
-@lie("train", "not of this federation")
+@lie("train", "not from this federation")
 def a_certificate_of_an_impossible_version(liar, asked):
     envelope = {**liar.signed(liar.as_json(asked)), "certificate": liar.odd_certificate()}
     return liar.post(asked.id, framed({"envelope": envelope}))
@@ -209,7 +209,7 @@ def bytes_without_number(liar, asked):
     return liar.post(asked.id, framed({"envelope": liar.signed(text)}))
 
 
-@lie("train", "other fields than such a message")
+@lie("train", "not have the fields of such a message")
 def a_statement_with_more_in_it(liar, asked):
     text = json.dumps({**json.loads(liar.as_json(asked)), "__class__": "x"})
     return liar.post(asked.id, framed({"envelope": liar.signed(text)}))
@@ -220,7 +220,7 @@ def a_gigabyte(liar, asked):
     return liar.post(asked.id, framed({"failed": "x"}), length=str(2**30))
 
 
-@lie("train", "a head that is too long")
+@lie("train", "the head is too long")
 def a_head_that_grows_when_it_is_passed_on(liar, asked):
     """As bytes it is within its limit; written anew, with all its letters spelt out, it is not."""
     return liar.post(asked.id, framed(('{"failed": "' + "é" * 60_000 + '"}').encode()))

@@ -74,7 +74,7 @@ def test_whoever_has_no_certificate_gets_no_answer(place):
 def test_a_self_signed_certificate_opens_nothing(place, tmp_path):
     source = address()
     refused_tls(place.port, context(certify(place, tmp_path / "tls", own=True)), source)
-    assert "not of this federation" in place.named(source)["why"]
+    assert "not from this federation" in place.named(source)["why"]
 
 
 @slow
@@ -82,7 +82,7 @@ def test_a_platform_of_another_federation_is_a_stranger(place, tmp_path):
     provisioning.new(tmp_path / "other", host="localhost", port=place.port, platforms=["p0"])
     source = address()
     refused_tls(place.port, context(tmp_path / "other" / "p0" / "tls"), source)
-    assert "not of this federation" in place.named(source)["why"]
+    assert "not from this federation" in place.named(source)["why"]
 
 
 @slow
@@ -167,7 +167,7 @@ def test_whoever_is_shut_out_is_cut_off_within_a_second(place):
             assert wire.answer().status == 0, "its connection should be gone"
         refusal = place.ask("gone", "POST", "/v1/poll", poll())
         assert (refusal.status, b'"final": true' in refusal.content) == (403, True)
-        place.named(place.last_source, "shut out")
+        place.named(place.last_source, "revoked")
         assert other.ask("POST", "/v1/leave", b"{}").status == 200, "somebody else was cut off"
 
 

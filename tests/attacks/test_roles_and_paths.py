@@ -37,8 +37,8 @@ def test_a_message_is_for_its_roles_alone(place, role, method, path):
         return
     answer = place.ask(MEMBERS[role], method, path, poll())
     assert answer.status == 403
-    assert f"is not for a {role}" in answer.why
-    place.named(place.last_source, f"is not for a {role}", f'"name": "{MEMBERS[role]}"')
+    assert f"is not for the role {role}" in answer.why
+    place.named(place.last_source, f"is not for the role {role}", f'"name": "{MEMBERS[role]}"')
 
 
 @slow
@@ -158,4 +158,4 @@ def test_a_second_request_behind_the_first_is_judged_by_itself(place):
         )
         assert wire.answer("GET").status == 200
         assert wire.answer().status in (0, 403)
-        place.named(wire.source, "/v1/submit is not for a viewer")
+        place.named(wire.source, "/v1/submit is not for the role viewer")

@@ -115,7 +115,7 @@ def test_a_list_of_members_gives_nobody_another_role_than_the_certificate(place)
         path.write_text(json.dumps(members))
         assert until(lambda: place.ask("viewer", "GET", "/v1/status").status == 403)
         assert place.ask("viewer", "POST", "/v1/submit", b"{}").status == 403
-        place.named(place.last_source, "is not among the members")
+        place.named(place.last_source, "is not in the coordinator's list of members")
     finally:
         path.write_text(good)
     assert until(lambda: place.ask("viewer", "GET", "/v1/status").status == 200)

@@ -12,7 +12,7 @@ def kit(tmp_path):
     (tmp_path / "kit.json").write_text("{}")
     trail = Audit(tmp_path)
     trail.write("connected", name="p0", address="10.0.0.7", version="0.1.0")
-    trail.write("refused", name="p1", address="10.0.0.8", why="/v1/submit is not for a platform")
+    trail.write("refused", name="p1", address="10.0.0.8", why="/v1/submit is not for the role platform")
     trail.write("refused", name="", address="10.0.0.9", why="it has no certificate \x1b[31m[/x]<script>")
     return tmp_path
 
@@ -48,5 +48,5 @@ def test_a_link_in_place_of_the_trail_is_not_followed(kit, tmp_path):
     assert victim.read_text() == "precious"
 
 
-def test_a_folder_that_is_no_kit_is_refused(tmp_path, refused):
-    assert "no kit of a federation" in refused("audit", "show", tmp_path / "nothing")
+def test_a_folder_that_is_not_a_kit_is_refused(tmp_path, refused):
+    assert "not a kit" in refused("audit", "show", tmp_path / "nothing")

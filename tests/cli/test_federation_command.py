@@ -62,18 +62,18 @@ def test_where_the_coordinator_listens(fedrel, tmp_path, options, address):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--platforms", "a,A"), '"A": somebody has this name already; names differ by more than case'),
-        (("--platforms", "a,admin"), '"admin": this name has a meaning of its own here; choose another'),
-        (("--platforms", "Server"), '"Server": this name has a meaning of its own here; choose another'),
+        (("--platforms", "a,A"), '"A": this name is taken (case does not count)'),
+        (("--platforms", "a,admin"), '"admin": this name is reserved; choose another'),
+        (("--platforms", "Server"), '"Server": this name is reserved; choose another'),
         (("--platforms", "a,,b"), '"": a name has up to 48 letters'),
         (("--platforms", "../x"), '"../x": a name has up to 48 letters'),
         (("--platforms", "x.y"), '"x.y": a name has up to 48 letters'),
         (("--platforms", "-x"), '"-x": a name has up to 48 letters'),
-        (("--platforms", "a", "--admin", "a"), '"a": somebody has this name already'),
-        (("--platforms", "a", "--days", "0"), "--days 0: certificates last between 1 and 3653 days"),
-        (("--platforms", "a", "--port", "99999"), "--port 99999: ports go from 1 to 65535"),
-        (("--platforms", "a", "--coordinator", "x y"), "--coordinator x y: not the name or IPv4 address of a machine"),
-        (("--platforms", "a", "--coordinator", ""), "--coordinator : not the name or IPv4 address of a machine"),
+        (("--platforms", "a", "--admin", "a"), '"a": this name is taken'),
+        (("--platforms", "a", "--days", "0"), "--days 0: certificates can be valid for 1 to 3653 days"),
+        (("--platforms", "a", "--port", "99999"), "--port 99999: ports range from 1 to 65535"),
+        (("--platforms", "a", "--coordinator", "x y"), "--coordinator x y: not a host name or IPv4 address"),
+        (("--platforms", "a", "--coordinator", ""), "--coordinator : not a host name or IPv4 address"),
         (("--platforms", "a", "--coordinator", "h:x"), "--coordinator h:x: expected HOST or HOST:PORT"),
         (("--platforms", "a", "--coordinator", "h:1", "--port", "2"), "disagree; give the port once"),
     ],
@@ -84,7 +84,7 @@ def test_new_refuses(refused, options, sentence):
 
 def test_a_folder_that_is_there_is_left_alone(refused, tmp_path):
     (tmp_path / "f").mkdir()
-    assert "f: already there; choose another name" in refused("federation", "new", "f", *NEW)
+    assert "f: already exists; choose another name" in refused("federation", "new", "f", *NEW)
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):
@@ -101,7 +101,7 @@ def test_show_tells_who_until_when_and_who_is_shut_out(fedrel, folder):
     assert {party["days_left"] for party in shown} == {99}
     fedrel("federation", "revoke", folder, "b")
     lines = fedrel("federation", "show", folder).out.splitlines()
-    assert any("b " in line and "shut out on" in line for line in lines)
+    assert any("b " in line and "revoked on" in line for line in lines)
     assert any("a " in line and "99 days left" in line for line in lines)
 
 
@@ -120,7 +120,7 @@ def test_show_of_one_kit(fedrel, folder):
 
 
 def test_show_of_something_else(refused, tmp_path):
-    assert "no kit of a federation" in refused("federation", "show", tmp_path)
+    assert "not a kit" in refused("federation", "show", tmp_path)
 
 
 def test_add_revoke_and_renew_say_what_to_copy_where(fedrel, folder):
@@ -144,7 +144,7 @@ def test_add_revoke_and_renew_say_what_to_copy_where(fedrel, folder):
 @pytest.mark.parametrize("command", [("add", "x"), ("revoke", "x"), ("renew",)])
 def test_where_there_is_no_federation(refused, command):
     name, *more = command
-    assert "no federation that was made here" in refused("federation", name, "nowhere", *more)
+    assert "no federation was created here" in refused("federation", name, "nowhere", *more)
 
 
 @pytest.mark.parametrize("missing", ["cryptography", "aiohttp"])

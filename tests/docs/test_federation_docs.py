@@ -146,7 +146,7 @@ def test_certificates_are_looked_after_as_the_page_says(fedrel, tmp_path, monkey
         outcome = fedrel(*command.split()[1:])
         assert outcome.code == 0, f"{command}\n{outcome.err}"
     assert {"p3", "auditor"} <= {path.name for path in (tmp_path / "kits").iterdir()}
-    assert "shut out" in fedrel("federation", "show", "kits").out
+    assert "revoked" in fedrel("federation", "show", "kits").out
 
 
 def test_a_kit_is_backed_up_as_the_page_says(fedrel, tmp_path, monkeypatch):

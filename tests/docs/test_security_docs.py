@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from fedrel.federation.https import messages, server
-from fedrel.federation.nodes import audit, conductor, coordinator
+from fedrel.federation.https import bodies, connections, messages
+from fedrel.federation.nodes import admins, audit, exchange, run_queue
 from tests.docs.test_docs import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -21,22 +21,22 @@ def test_the_page_has_every_message_with_those_who_may_send_it():
 @pytest.mark.parametrize(
     "sentence",
     [
-        f"TLS handshake | {server._HANDSHAKE:g} s; {server._HANDSHAKES} at the same time",
-        f"connections of one party | {server._CONNECTIONS}",
-        f"on an idle connection | {server._IDLE:g} s",
-        f"slowest transfer | {server._SLOWEST:,} bytes a second",
+        f"TLS handshake | {connections.HANDSHAKE:g} s; {connections.HANDSHAKES} at the same time",
+        f"connections of one party | {connections.CONNECTIONS}",
+        f"on an idle connection | {bodies.IDLE:g} s",
+        f"slowest transfer | {bodies.SLOWEST:,} bytes a second",
         f"gone after {messages.SILENT_SECONDS:g} s",
         f"within {messages.POLL_SECONDS:g} s, is a signed request",
-        f"awaited for {conductor._GRACE:g} s",
-        f"plus {conductor._SLACK:g} s, plus a second for each {conductor._SLOWEST:,} bytes",
+        f"awaited for {exchange.GRACE:g} s",
+        f"plus {exchange.SLACK:g} s, plus a second for each {exchange.SLOWEST:,} bytes",
         f"payload of a request | {messages.MOST_PAYLOAD // 2**30} GB",
         f"{messages.MOST_COMMAND // 2**20} MB, signed",
         f"the answer up to {messages.MOST_STATUS // 2**20} MB",
-        f"challenge | {coordinator._CHALLENGE:g} s; {coordinator._MOST_CHALLENGES:,} at the same time",
-        f"without a new round | {coordinator._TRIES} times",
-        f"sign of life | {coordinator._STUCK:g} s",
+        f"challenge | {admins.CHALLENGE:g} s; {admins.MOST_CHALLENGES:,} at the same time",
+        f"without a new round | {run_queue.TRIES} times",
+        f"heartbeat | {run_queue.STUCK:g} s",
         f"`audit.jsonl` | {audit._MOST_BYTES // 2**20} MB",
-        f"{conductor._MOST_BEGIN // 2**10} KB for `begin`",
+        f"{exchange.MOST_BEGIN // 2**10} KB for `begin`",
     ],
 )
 def test_a_limit_on_the_page_is_the_code_s(sentence):

@@ -153,7 +153,7 @@ def test_a_platform_that_leaves_is_not_waited_for(world, tmp_path):
             os.kill(federation.processes(name)["worker"], signal.SIGSTOP)
         federation.nodes["p1"].terminate()
         happened = time.monotonic()
-        status = federation.wait("run", lambda status: "p1 is gone: it left" in said(federation, "coordinator"), 10)
+        status = federation.wait("run", lambda status: "p1 disconnected: it left" in said(federation, "coordinator"), 10)
         gone = time.monotonic() - happened
         for name in ("p0", "p2"):
             os.kill(federation.processes(name)["worker"], signal.SIGCONT)
@@ -174,7 +174,7 @@ def said(federation, name):
 def trouble(federation, name):
     """Why its replies were missing."""
     lines = read_audit(federation.kits / "coordinator")
-    return {it["why"] for it in lines if it["event"] == "trouble" and it["name"] == name}
+    return {it["why"] for it in lines if it["event"] == "failure" and it["name"] == name}
 
 
 @pytest.mark.parametrize("who", ["p1", "coordinator"])
@@ -294,7 +294,7 @@ def test_an_update_that_is_out_of_line_is_left_out_and_its_platform_named(world,
         assert list(status["result"]["suspicions"]) == ["p1"]
         assert not any("suspicions" in status["platforms"][other] for other in ("p0", "p2"))
         trail = (federation.kits / "coordinator" / "audit.jsonl").read_text()
-        assert '"event": "out of line"' in trail
+        assert '"event": "outlier"' in trail
         tell("p1 sends noise", status, 0, False)
 
 

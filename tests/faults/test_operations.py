@@ -211,7 +211,7 @@ def test_a_full_disk_at_the_coordinator(world, uninterrupted, tmp_path, small_di
             except OSError:
                 pass
         until = time.monotonic() + 60
-        while "no room on the coordinator's disk" not in (shown := json.dumps(federation.look())):
+        while "the coordinator's disk is full" not in (shown := json.dumps(federation.look())):
             assert time.monotonic() < until, shown
             time.sleep(0.5)
         time.sleep(20)

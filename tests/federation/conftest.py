@@ -1,4 +1,4 @@
-"""Federations that are made once, since keys take their time."""
+"""Federations that are created once per session, since key generation is slow."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.kits import PLATFORMS
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """Kits that nobody changes."""
+    """Kits that no test changes."""
     folder = tmp_path_factory.mktemp("made") / "federation"
     provisioning.new(folder, host="localhost", port=8999, platforms=PLATFORMS)
     return folder
@@ -19,13 +19,13 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def federation(made, tmp_path) -> Path:
-    """A copy that a test may change, in another place than it was made."""
+    """A copy that a test may change, in another place than where it was created."""
     return Path(shutil.copytree(made, tmp_path / "elsewhere" / "copy"))
 
 
 @pytest.fixture(scope="session")
 def other(tmp_path_factory):
-    """Another federation, which also has a platform called a."""
+    """Another federation, which also has a platform named a."""
     folder = tmp_path_factory.mktemp("other") / "federation"
     provisioning.new(folder, host="localhost", port=8999, platforms=["a"])
     return folder

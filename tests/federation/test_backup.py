@@ -1,4 +1,4 @@
-"""A kit in the safe, and back."""
+"""Encrypted backups of kits."""
 
 import os
 
@@ -29,7 +29,7 @@ def test_a_restored_kit_is_the_same_kit_and_private(made, saved, tmp_path):
     assert open_kit(tmp_path / "again").blinding_key() == open_kit(made / "a").blinding_key()
 
 
-def test_what_a_node_makes_anew_is_left_out(federation, tmp_path):
+def test_files_that_a_node_creates_itself_are_left_out(federation, tmp_path):
     kit = federation / "a"
     for name in ("spool/worker/x", "node.log", "node.log.1", ".node.lock", "ledger/ledger.jsonl"):
         (kit / name).parent.mkdir(parents=True, exist_ok=True)
@@ -41,22 +41,22 @@ def test_what_a_node_makes_anew_is_left_out(federation, tmp_path):
     assert not any(name.startswith(("spool", "node.log", ".node")) for name in kept)
 
 
-def test_the_file_is_private_and_holds_no_key_that_can_be_read(made, saved):
+def test_the_file_is_private_and_contains_no_readable_key(made, saved):
     assert saved.stat().st_mode & 0o777 == 0o600
     assert b"PRIVATE KEY" not in saved.read_bytes()
     assert open_kit(made / "a").blinding_key() not in saved.read_bytes()
 
 
 @pytest.mark.parametrize("passphrase", ["correct horse batterz", "12345678", "short"])
-def test_another_passphrase_opens_nothing(passphrase, saved, tmp_path):
+def test_a_wrong_passphrase_is_refused(passphrase, saved, tmp_path):
     with pytest.raises(UserError, match="passphrase"):
         restore(saved, tmp_path / "again", passphrase)
     assert not (tmp_path / "again").exists()
 
 
-@settings(max_examples=15)  # making a key of a passphrase is slow on purpose
+@settings(max_examples=15)  # deriving a key from a passphrase is deliberately slow
 @given(place=st.integers(0, 10**6), flip=st.integers(1, 255))
-def test_any_changed_byte_is_noticed(place, flip, saved, tmp_path_factory):
+def test_any_changed_byte_is_detected(place, flip, saved, tmp_path_factory):
     folder = tmp_path_factory.mktemp("changed")
     content = bytearray(saved.read_bytes())
     content[place % len(content)] ^= flip
@@ -67,9 +67,9 @@ def test_any_changed_byte_is_noticed(place, flip, saved, tmp_path_factory):
 
 
 def test_nothing_is_overwritten(made, saved, tmp_path):
-    with pytest.raises(UserError, match="already there"):
+    with pytest.raises(UserError, match="already exists"):
         backup(open_kit(made / "a"), saved, PASSPHRASE)
-    with pytest.raises(UserError, match="already there"):
+    with pytest.raises(UserError, match="already exists"):
         restore(saved, tmp_path, PASSPHRASE)
 
 

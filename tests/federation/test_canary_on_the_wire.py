@@ -1,5 +1,5 @@
-"""Nothing private on the wire: somebody listens between real processes, with all session keys, and finds nothing that
-was planted, whatever the method.
+"""Nothing private is sent: an eavesdropper between real processes, with all session keys, finds none of the planted
+secrets, for every method.
 """
 
 import base64
@@ -41,12 +41,12 @@ def world(tmp_path_factory):
 
 
 class Tapped(Deployment):
-    """A federation in which somebody listens between every platform and the coordinator, and has all session keys."""
+    """A federation with an eavesdropper, who has all session keys, between each platform and the coordinator."""
 
     def __init__(self, folder: Path, world: Path) -> None:
         super().__init__(folder, world, PLATFORMS)
         self.taps = {name: Tap("localhost", open_kit(self.kits / name).port) for name in PLATFORMS}
-        self.elsewhere: set[tuple[str, int]] = set()  # connections of platforms that go past the taps
+        self.elsewhere: set[tuple[str, int]] = set()  # connections of platforms that bypass the taps
         self._watched = threading.Event()
         self._watch = threading.Thread(target=self._look_around)
         for name, tap in self.taps.items():
@@ -77,11 +77,11 @@ class Tapped(Deployment):
         super().start(name, *own, *more)
 
     def key_log(self, name) -> Path:
-        """Where the process with the network may write."""
+        """A path where the network process may write."""
         return Path(self.kits / name / "spool" / "transport" / "session.keys")
 
     def said(self, name) -> tuple[bytes, bytes]:
-        """All that a platform sent, and all that it was sent, connection after connection."""
+        """Everything that a platform sent, and everything that it received, in the order of connections."""
         opened = [plain(talk, self.key_log(name)) for talk in self.taps[name].talks]
         return b"".join(there for there, _ in opened), b"".join(back for _, back in opened)
 
@@ -93,7 +93,7 @@ class Tapped(Deployment):
 
 
 def connections(pids) -> set[int]:
-    """The ports to which these processes are connected, other than those on which they listen themselves."""
+    """The ports to which these processes are connected, except those on which they listen themselves."""
     mine: set[str] = set()
     for pid in pids:
         with contextlib.suppress(OSError):  # it ended
@@ -122,7 +122,7 @@ DIGEST = rb'sha256\\": \\"([0-9a-f]{64})'  # of a payload, in a signed text with
 
 
 def require_silence(federation: Tapped) -> None:
-    """Nothing that was planted, and no key, is in what any platform sent or got, nor anywhere at the coordinator's."""
+    """No planted secret and no key is in what a platform sent or received, or anywhere at the coordinator."""
     secrets = everything_planted()
     key = open_kit(federation.kits / "p0").blinding_key()
     runs = [read_status(path)["run_id"] for path in status_files(federation.runs)]
@@ -149,9 +149,9 @@ def secret_lines(federation: Tapped, name: str, file: str) -> list[bytes]:
 
 
 def unseen(sent: bytes, entries) -> list[str]:
-    """Replies of a ledger that are not in what was sent, byte for byte."""
+    """Replies in a ledger that are not among the sent bytes."""
     wanted = {entry.sha256: entry for entry in entries if not entry.refused}
-    for found in re.finditer(rb'\{["}]', sent):  # where the header of a record may begin, after its length
+    for found in re.finditer(rb'\{["}]', sent):  # where a record's header may begin, after its length
         begin = found.start() - 8
         for digest, entry in list(wanted.items()):
             if hashlib.sha256(sent[begin : begin + entry.bytes]).hexdigest() == digest:
@@ -162,23 +162,23 @@ def unseen(sent: bytes, entries) -> list[str]:
 @pytest.mark.parametrize(
     "method", [it if it == DEFAULT_METHOD else pytest.param(it, marks=pytest.mark.slow) for it in FEDERATED]
 )
-def test_nothing_that_was_planted_goes_over_the_wire(method, tapped):
+def test_no_planted_secret_is_sent(method, tapped):
     tapped.train(method, *settings(method, "words that are trained"))
     for name in PLATFORMS:
         sent, got = tapped.said(name)
         entries = [it for it in read_ledger(tapped.kits / name / "ledger" / "ledger.jsonl") if it.run == method]
-        assert entries and unseen(sent, entries) == []  # or the search would prove nothing
+        assert entries and unseen(sent, entries) == []  # otherwise the search would prove nothing
         assert method.encode() in got
     require_silence(tapped)
 
 
 @pytest.mark.slow
-def test_a_platform_that_fails_says_nothing_of_its_text_over_the_wire(tapped):
-    """One cannot read its data, another not its own policy; the third goes on alone."""
+def test_a_failing_platform_reveals_nothing_of_its_text(tapped):
+    """One platform cannot read its data, another its own policy; the third continues alone."""
     break_line(tapped.folder / Planted("p0").folder)
     (tapped.kits / "p1" / "local" / "policy.toml").write_text(f"{Planted('p1').words[1]} = [")
     tapped.train("failing", *settings("fedavg", "words that are trained"), "engine.min_platforms=1")
     failures = {name: it["why"] for name, it in tapped.status("failing")["platforms"].items()}
-    assert failures["p0"] == failures["p1"] == "the reason is in the platform's own log" and not failures["p2"]
+    assert failures["p0"] == failures["p1"] == "see the platform's own log for the reason" and not failures["p2"]
     assert f"{Planted('p0').folder}/train.jsonl:3: not a JSON object" in (tapped.kits / "p0" / "node.log").read_text()
     require_silence(tapped)

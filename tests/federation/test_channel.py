@@ -1,4 +1,4 @@
-"""How the processes of a node talk: headers over a socket, payloads as open files."""
+"""Messages between the processes of a node: headers over a socket, payloads as open files."""
 
 import contextlib
 import errno
@@ -73,21 +73,21 @@ def test_many_threads_send_whole_messages(pair):
 
 def test_a_header_that_is_too_large_is_not_sent(pair):
     one, other = pair
-    with pytest.raises(ValueError, match="too large for its channel"):
+    with pytest.raises(ValueError, match="too large for a channel"):
         one.send({"text": "x" * channel._MOST_HEADER})
     one.send({"text": "x" * (channel._MOST_HEADER - 20)})
     assert len(other.receive(1).header["text"]) == channel._MOST_HEADER - 20
 
 
-def test_an_end_that_is_gone(pair):
+def test_the_other_end_has_gone(pair):
     one, other = pair
     other.send({"do": "last"})
     other.close()
     assert one.receive(1).header == {"do": "last"}
     for _ in range(2):
-        with pytest.raises(ClosedError, match="the other process is gone"):
+        with pytest.raises(ClosedError, match="the other process has gone"):
             one.receive(1)
-    with pytest.raises(ClosedError, match="the other process is gone"):
+    with pytest.raises(ClosedError, match="the other process has gone"):
         one.send({"do": "x"}, Blob.of(b"x"))
     with pytest.raises(ClosedError):
         one.ask({"do": "x"}, timeout=1)
@@ -97,15 +97,15 @@ def test_an_end_that_is_gone(pair):
     "content",
     [b"{", b"", b"\xff\xfe", b"[]", b"3", b"null", b'"x"', b"{}}", b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}"],
 )
-def test_what_is_no_message_counts_as_the_end(pair, content):
+def test_an_invalid_message_counts_as_the_end(pair, content):
     one, other = pair
     one._end.send(content)
-    with pytest.raises(ClosedError, match=r"gone|no message"):
+    with pytest.raises(ClosedError, match=r"gone|not a message"):
         other.receive(1)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_message_or_the_end(content):
+def test_any_bytes_are_a_message_or_count_as_the_end(content):
     ours, theirs = Channel.pair()
     other = Channel(theirs)
     theirs.send(content)
@@ -114,14 +114,14 @@ def test_any_bytes_are_a_message_or_the_end(content):
     ours.close(), other.close()
 
 
-def test_a_message_that_was_cut_counts_as_the_end(pair):
+def test_a_truncated_message_counts_as_the_end(pair):
     one, other = pair
     one._end.send(b'{"text": "' + b"x" * channel._MOST_HEADER + b'"}')
-    with pytest.raises(ClosedError, match="the other process is gone"):
+    with pytest.raises(ClosedError, match="the other process has gone"):
         other.receive(1)
 
 
-def test_more_files_than_one_are_refused_and_none_stays_open(pair):
+def test_more_than_one_file_is_refused_and_none_stays_open(pair):
     one, other = pair
     before = open_files()
     blobs = [Blob.of(b"x") for _ in range(3)]
@@ -133,7 +133,7 @@ def test_more_files_than_one_are_refused_and_none_stays_open(pair):
     assert open_files() == before
 
 
-def test_payloads_that_nobody_reads_are_closed(pair):
+def test_payloads_that_are_not_read_are_closed(pair):
     one, other = pair
     before = open_files()
     for _ in range(50):
@@ -145,7 +145,7 @@ def test_payloads_that_nobody_reads_are_closed(pair):
     assert open_files() == before
 
 
-def test_a_child_inherits_its_end_and_hands_it_on_to_nobody():
+def test_a_child_inherits_its_end_and_its_children_do_not():
     ours, theirs = Channel.pair()
     descriptor = os.dup(theirs.fileno())
     os.set_inheritable(descriptor, True)
@@ -177,7 +177,7 @@ def test_without_a_folder_everything_is_in_memory(monkeypatch):
     assert "memfd" in str(Path(f"/proc/self/fd/{blob.descriptor}").readlink())
 
 
-def test_a_large_payload_changes_hands_and_outlives_its_maker(pair, tmp_path, monkeypatch):
+def test_a_large_payload_is_passed_on_and_outlives_its_creator(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(channel, "IN_MEMORY", 1000)
     one, other = pair
     content = os.urandom(5_000_000)
@@ -195,26 +195,26 @@ def test_a_payload_is_as_large_as_expected_or_not_read():
         blob.read(9)
 
 
-def test_what_is_no_file_is_not_read(tmp_path):
+def test_only_regular_files_are_read(tmp_path):
     reading, writing = os.pipe()
     for descriptor in (reading, writing, os.open(tmp_path, os.O_RDONLY), os.open("/dev/zero", os.O_RDONLY)):
         with pytest.raises(ValueError, match="a payload of"):
             Blob(descriptor).read(100)
 
 
-def test_what_was_read_stays_though_the_file_changes():
+def test_content_that_was_read_does_not_change_with_the_file():
     blob = Blob.of(b"before")
     content = blob.read(10)
     os.pwrite(blob.descriptor, b"after!", 0)
     assert content == b"before" and blob.read(10) == b"after!"
 
 
-def test_a_payload_that_shrinks_while_it_is_read(monkeypatch):
+def test_a_payload_that_shrinks_while_being_read(monkeypatch):
     blob = Blob.of(b"x" * 100)
     whole = os.fstat(blob.descriptor)
     os.ftruncate(blob.descriptor, 50)
     monkeypatch.setattr(os, "fstat", lambda descriptor: whole)
-    with pytest.raises(ValueError, match="became shorter while it was read"):
+    with pytest.raises(ValueError, match="shrank while it was being read"):
         blob.read(100)
 
 

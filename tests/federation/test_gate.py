@@ -1,5 +1,5 @@
-"""What a platform's worker lets through: what the coordinator signed, for this platform, once. All else gets no answer
-and a line in the ledger.
+"""A platform's worker answers a request that the coordinator signed for this platform, once. Anything else gets no
+answer and a line in the ledger.
 """
 
 import json
@@ -20,7 +20,7 @@ RUN = "0123456789abcdef" * 2
 
 @dataclass
 class Hearing(Worker):
-    """Does nothing but listen."""
+    """A worker that only records its requests."""
 
     heard: list[tuple[Request, bytes]] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ def gate(kits):
 
 
 def a_gate(kits):
-    """As the worker has it when it has just started."""
+    """The gate of a worker that has just started."""
     kit = open_kit(kits / "a")
     return Gate(Hearing(Home.of(kit.folder, "a", kits / "none", "")), kit.federation, Signer.of(kit), Verifier.of(kit))
 
@@ -68,7 +68,7 @@ def a_request(kits, payload=b"payload", **changes):
 
 
 def ask(gate, kits, payload=b"payload", *, by="coordinator", carried=None, **changes):
-    """Whether it was answered."""
+    """The payload of the reply; None if there was none."""
     envelope = Signer.of(open_kit(kits / by)).sign(a_request(kits, payload, **changes))
     answer, content = gate(envelope.as_json(), Blob.of(payload if carried is None else carried))
     if answer is None:
@@ -84,7 +84,7 @@ def refusals(kits):
     return [it.refused for it in read_ledger(kits / "a/ledger/ledger.jsonl")]
 
 
-def test_a_request_of_the_coordinators_is_answered_and_the_answer_names_it(gate, kits):
+def test_a_request_of_the_coordinator_is_answered(gate, kits):
     assert ask(gate, kits) == b"answer"
     assert gate.worker.heard == [(a_request(kits), b"payload")]
 
@@ -92,32 +92,32 @@ def test_a_request_of_the_coordinators_is_answered_and_the_answer_names_it(gate,
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"to": "b"}, "it was made for b"),
-        ({"to": ""}, "it was made for "),
+        ({"to": "b"}, "it is addressed to b"),
+        ({"to": ""}, "it is addressed to "),
         ({"federation": "fedrel-other"}, "it was made for another federation"),
         ({"run": "../x"}, "cannot be the name of a run"),
         ({"run": ""}, "cannot be the name of a run"),
         ({"run": "/etc/passwd"}, "cannot be the name of a run"),
         ({"run": ".hidden"}, "cannot be the name of a run"),
-        ({"run_id": "../../../../../../tmp/x"}, "its run has no proper number"),
-        ({"run_id": RUN.upper()}, "its run has no proper number"),
-        ({"run_id": RUN + "\n"}, "its run has no proper number"),
-        ({"run_id": ""}, "its run has no proper number"),
-        ({"round": -1}, "a number of it is out of bounds"),
-        ({"round": 2**40}, "a number of it is out of bounds"),
-        ({"seconds": float("nan")}, "a number of it is out of bounds"),
-        ({"seconds": float("inf")}, "a number of it is out of bounds"),
-        ({"seconds": 0.0}, "a number of it is out of bounds"),
-        ({"seconds": -1.0}, "a number of it is out of bounds"),
-        ({"bytes": -1}, "a number of it is out of bounds"),
-        ({"bytes": 2**60}, "a number of it is out of bounds"),
+        ({"run_id": "../../../../../../tmp/x"}, "its run ID is invalid"),
+        ({"run_id": RUN.upper()}, "its run ID is invalid"),
+        ({"run_id": RUN + "\n"}, "its run ID is invalid"),
+        ({"run_id": ""}, "its run ID is invalid"),
+        ({"round": -1}, "one of its numbers is out of bounds"),
+        ({"round": 2**40}, "one of its numbers is out of bounds"),
+        ({"seconds": float("nan")}, "one of its numbers is out of bounds"),
+        ({"seconds": float("inf")}, "one of its numbers is out of bounds"),
+        ({"seconds": 0.0}, "one of its numbers is out of bounds"),
+        ({"seconds": -1.0}, "one of its numbers is out of bounds"),
+        ({"bytes": -1}, "one of its numbers is out of bounds"),
+        ({"bytes": 2**60}, "one of its numbers is out of bounds"),
         ({"bytes": 6}, "a payload of 7 bytes where at most 6 were expected"),
         ({"bytes": 8}, "its payload is not the one that was signed"),
         ({"sha256": sha256(b"other")}, "its payload is not the one that was signed"),
         ({"sha256": "x"}, "its payload is not the one that was signed"),
-        ({"by": "b"}, "b (platform) signed it, where coordinator (coordinator) was expected"),
-        ({"by": "a"}, "a (platform) signed it, where coordinator (coordinator) was expected"),
-        ({"by": "admin"}, "admin (admin) signed it, where coordinator (coordinator) was expected"),
+        ({"by": "b"}, "b (platform) signed it instead of coordinator (coordinator)"),
+        ({"by": "a"}, "a (platform) signed it instead of coordinator (coordinator)"),
+        ({"by": "admin"}, "admin (admin) signed it instead of coordinator (coordinator)"),
         ({"carried": b"paylOad"}, "its payload is not the one that was signed"),
         ({"carried": b""}, "its payload is not the one that was signed"),
     ],
@@ -127,11 +127,11 @@ def test_anything_else_gets_no_answer_and_a_line_in_the_ledger(gate, kits, chang
     assert gate.worker.heard == []
     [line] = refusals(kits)
     assert line.startswith("not the coordinator's request: ") and why in line
-    assert ask(gate, kits) == b"answer"  # and what is right counts as if nothing had happened
+    assert ask(gate, kits) == b"answer"  # a valid request is still answered
 
 
 @pytest.mark.parametrize("head", [None, {}, [], "x", {"text": "{}", "certificate": "", "signature": ""}])
-def test_what_is_not_signed_at_all_is_written_down_too(gate, kits, head):
+def test_an_unsigned_request_is_recorded_too(gate, kits, head):
     assert gate(head, None) == (None, b"")
     assert len(refusals(kits)) == 1
 
@@ -149,11 +149,11 @@ def test_a_request_counts_once(gate, kits):
     assert refusals(kits) == ["not the coordinator's request: it was sent before"]
     for changes in ({"number": 6}, {"attempt": 2, "number": 1}, {"run_id": "f" * 32, "number": 1}):
         assert ask(gate, kits, **changes) == b"answer"
-    assert ask(gate, kits, number=99) is None  # of the attempt before
+    assert ask(gate, kits, number=99) is None  # of the previous attempt
     assert len(gate.worker.heard) == 4
 
 
-def test_a_worker_that_was_started_again_knows_what_it_was_asked(gate, kits):
+def test_a_restarted_worker_refuses_old_requests(gate, kits):
     assert ask(gate, kits, number=5) == b"answer"
     again = a_gate(kits)
     assert ask(again, kits, number=5) is None
@@ -161,13 +161,13 @@ def test_a_worker_that_was_started_again_knows_what_it_was_asked(gate, kits):
     again.worker.ledger.close()
 
 
-def test_what_is_refused_for_its_payload_was_not_used_up(gate, kits):
-    """Whoever carries messages could otherwise spend a request that never arrived."""
+def test_a_request_with_a_bad_payload_does_not_use_up_its_number(gate, kits):
+    """Otherwise a carrier could use up the number of a request that never arrived."""
     assert ask(gate, kits, carried=b"rubbish") is None
     assert ask(gate, kits) == b"answer"
 
 
-def test_runs_of_long_ago_are_forgotten_but_not_that_they_were(gate, kits):
+def test_old_runs_lose_their_memory_but_not_their_numbers(gate, kits):
     numbers = [f"{number:032x}" for number in range(25)]
     for number in numbers:
         assert ask(gate, kits, run_id=number) == b"answer"
@@ -179,13 +179,13 @@ def test_runs_of_long_ago_are_forgotten_but_not_that_they_were(gate, kits):
         assert ask(gate, kits, run_id=number) is None
 
 
-def test_without_a_payload_there_is_none(gate, kits):
+def test_a_request_without_a_payload(gate, kits):
     envelope = Signer.of(open_kit(kits / "coordinator")).sign(a_request(kits, b""))
     answer, _ = gate(envelope.as_json(), None)
     assert answer is not None and gate.worker.heard[0][1] == b""
 
 
-def test_the_process_says_that_it_refuses_and_nothing_else(gate, kits, tmp_path, monkeypatch):
+def test_the_process_gives_no_reason_for_a_refusal(gate, kits, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     node, theirs = Channel.pair()
     envelope = Signer.of(open_kit(kits / "coordinator")).sign(a_request(kits))
@@ -202,7 +202,7 @@ def test_the_process_says_that_it_refuses_and_nothing_else(gate, kits, tmp_path,
 
 
 class Ending:
-    """A channel that closes after so many messages."""
+    """A channel that closes after a number of messages."""
 
     def __init__(self, channel, count):
         self.channel, self.left = channel, count
@@ -233,11 +233,11 @@ class Ending:
         (None, 60.0),
     ],
 )
-def test_a_node_finds_a_deadline_whatever_it_is_sent(head, seconds):
+def test_a_node_finds_a_deadline_in_any_request(head, seconds):
     assert _seconds(head) == seconds
 
 
-def test_a_ledger_that_cannot_be_written_lets_nothing_through(kits):
+def test_nothing_is_answered_without_a_writable_ledger(kits):
     (kits / "a/ledger").rmdir()
     (kits / "a/ledger").write_text("in the way")
     assert a_gate(kits)(json.loads("{}"), None) == (None, b"")

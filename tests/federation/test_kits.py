@@ -1,4 +1,4 @@
-"""Kits of a federation: who has which secret, what is no kit, and whom TLS lets in."""
+"""Kits: which party has which secret, what is refused as a kit, and whom TLS accepts."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from fedrel.federation.kits.kit import Kit, Party, open_kit
 from fedrel.privacy.policy import Policy
 from tests.kits import PLATFORMS, certificate_in, certify, context, files, handshake, take
 
-# -------------------------------------------------------------------------------- who has which secret
+# -------------------------------------------------------------------------------- which party has which secret
 
 
 def test_a_kit_for_every_party(made):
@@ -27,7 +27,7 @@ def test_a_kit_for_every_party(made):
     assert open_kit(made / "admin").role == "admin"
 
 
-def test_platforms_share_a_key_that_nobody_else_has(made, other):
+def test_only_platforms_share_a_blinding_key(made, other):
     (key,) = {open_kit(made / name).blinding_key() for name in PLATFORMS}
     assert len(key) == 32 and key != open_kit(other / "a").blinding_key()
     for party in ("coordinator", "admin", "ca"):
@@ -37,7 +37,7 @@ def test_platforms_share_a_key_that_nobody_else_has(made, other):
             open_kit(made / party).blinding_key()
 
 
-def test_every_private_key_lies_in_one_place(made):
+def test_every_private_key_is_in_one_place(made):
     keys = {path: content for path, content in files(made).items() if b"PRIVATE KEY" in content}
     assert {str(path) for path in keys} == {
         *(
@@ -50,23 +50,23 @@ def test_every_private_key_lies_in_one_place(made):
     assert len(set(keys.values())) == len(keys)
 
 
-def test_what_the_process_with_the_network_may_read_signs_nothing(made):
+def test_keys_that_the_network_process_may_read_sign_nothing(made):
     for name in ("a", "coordinator"):
         assert {path.name for path in (made / name / "tls").iterdir()} == {"ca.pem", "node.crt", "node.key"}
         assert certificate_in(made / name, "tls").public_key() != certificate_in(made / name, "sign").public_key()
 
 
-def test_kits_are_private_and_name_no_place(made):
+def test_kits_are_private_and_contain_no_path(made):
     for path in made.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
     assert not [path for path, content in files(made).items() if str(made).encode() in content]
 
 
-def test_a_kit_holds_nothing_that_starts_a_node_past_our_checks(made):
+def test_a_kit_contains_nothing_that_can_be_executed(made):
     assert {path.suffix for path in files(made)} <= {".json", ".crt", ".key", ".pem", ".txt", ".toml"}
 
 
-def test_a_platform_finds_a_policy_to_fill_in(made):
+def test_a_platforms_kit_has_a_policy_to_fill_in(made):
     assert Policy.read(made / "a/local/policy.toml") == Policy.read(made / "b/local/policy.toml")
     assert not list((made / "coordinator").rglob("policy.toml"))
 
@@ -79,12 +79,12 @@ def test_two_federations_have_nothing_in_common(made, other):
 # ---------------------------------------------------------------------------------------- opening kits
 
 
-def test_a_folder_that_is_no_kit(tmp_path):
-    with pytest.raises(UserError, match=r"no kit of a federation \(no kit.json in it\)"):
+def test_a_folder_that_is_not_a_kit(tmp_path):
+    with pytest.raises(UserError, match=r"not a kit \(it has no kit.json\)"):
         open_kit(tmp_path)
 
 
-def test_a_kit_of_another_version_or_broken(federation):
+def test_a_damaged_kit_or_one_of_another_version(federation):
     about = json.loads((federation / "a/kit.json").read_text())
     changed = [{**about, "format": 3}, {**about, "role": "queen"}, {**about, "port": "x"}, {**about, "port": None}]
     for entry in ["{}", '{"format": 2}', "[]", "{", *map(json.dumps, changed)]:
@@ -93,9 +93,9 @@ def test_a_kit_of_another_version_or_broken(federation):
             open_kit(federation / "a")
 
 
-def test_a_kit_of_the_version_before(federation):
+def test_a_kit_of_the_previous_version(federation):
     (federation / "a/kit.json").write_text('{"format": 1, "name": "a", "role": "platform"}')
-    with pytest.raises(UserError, match=r"kit\.json: a kit of an earlier version; make a new federation"):
+    with pytest.raises(UserError, match=r"kit\.json: a kit of an earlier version; create a new federation"):
         open_kit(federation / "a")
 
 
@@ -106,11 +106,11 @@ def test_the_clock_and_the_certificate(federation):
         open_kit(federation / "a")
     assert open_kit(federation / "a", dates=False).name == "a"
     certify(federation, federation / "a", since=timedelta(days=2), until=timedelta(days=9))
-    with pytest.raises(UserError, match=r"node.crt: valid from .* UTC on, and the clock says"):
+    with pytest.raises(UserError, match=r"node.crt: valid from .* UTC, but the clock says"):
         open_kit(federation / "a")
 
 
-def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(made):
+def test_a_slightly_slow_clock_is_accepted(made):
     since = open_kit(made / "a").certificate.not_valid_before_utc
     assert timedelta(minutes=59) < datetime.now(UTC) - since
 
@@ -118,13 +118,13 @@ def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(made):
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["tls/node.crt", "tls/node.key"], "node.crt: the certificate of b, and this is the kit of a"),
-        (["sign/sign.crt", "sign/sign.key"], "sign.crt: the certificate of b, and this is the kit of a"),
-        (["tls/node.key"], "node.key: not the key of node.crt"),
-        (["sign/sign.key"], "sign.key: not the key of sign.crt"),
+        (["tls/node.crt", "tls/node.key"], r"node.crt: a certificate of b \(platform\) in the kit of a"),
+        (["sign/sign.crt", "sign/sign.key"], r"sign.crt: a certificate of b \(platform\) in the kit of a"),
+        (["tls/node.key"], "node.key: not the key that node.crt certifies"),
+        (["sign/sign.key"], "sign.key: not the key that sign.crt certifies"),
     ],
 )
-def test_a_kit_put_together_from_two(federation, names, sentence):
+def test_a_kit_mixed_from_two(federation, names, sentence):
     take(federation / "b", federation / "a", *names)
     with pytest.raises(UserError, match=sentence):
         open_kit(federation / "a")
@@ -132,7 +132,7 @@ def test_a_kit_put_together_from_two(federation, names, sentence):
 
 def test_the_certificate_of_another_role(federation):
     certify(federation, federation / "a", since=timedelta(days=-1), until=timedelta(days=9), role="admin")
-    with pytest.raises(UserError, match="this is the kit of a"):
+    with pytest.raises(UserError, match=r"a certificate of a \(admin\) in the kit of a \(platform\)"):
         open_kit(federation / "a")
 
 
@@ -144,34 +144,34 @@ def test_a_certificate_of_another_federation(federation, other, part):
 
 
 @pytest.mark.parametrize("name", ["tls/node.crt", "tls/node.key", "tls/ca.pem", "sign/sign.crt", "sign/sign.key"])
-def test_a_kit_with_a_hole(federation, name):
+def test_an_incomplete_kit(federation, name):
     (federation / "a" / name).write_text("torn")
     with pytest.raises(UserError, match=r": not a (certificate|private key); copy the kit again"):
         open_kit(federation / "a")
     (federation / "a" / name).unlink()
-    with pytest.raises(UserError, match=f"{name}: No such file or directory; the kit is not complete"):
+    with pytest.raises(UserError, match=f"{name}: No such file or directory; the kit is incomplete"):
         open_kit(federation / "a")
 
 
 @pytest.mark.parametrize("name", ["tls/node.key", "sign/sign.key"])
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
-def test_a_key_that_others_can_read_is_a_key_no_more(federation, name, mode):
+def test_a_key_that_others_can_read_is_refused(federation, name, mode):
     (federation / "a" / name).chmod(mode)
     with pytest.raises(UserError, match=f"{name}: other users of this machine can read this key; chmod -R go= "):
         open_kit(federation / "a")
 
 
-def test_a_blinding_key_that_is_gone_or_cut(federation):
+def test_a_missing_or_truncated_blinding_key(federation):
     (federation / "a/local/blinding.key").write_bytes(b"short")
     with pytest.raises(UserError, match="5 bytes where 32 were expected"):
         open_kit(federation / "a").blinding_key()
     (federation / "a/local/blinding.key").unlink()
-    with pytest.raises(UserError, match="copy the key from another platform's kit, not by way of the coordinator"):
+    with pytest.raises(UserError, match="copy the key from another platform's kit, not through the coordinator"):
         open_kit(federation / "a").blinding_key()
 
 
 @given(st.sampled_from(["coordinator", "platform", "admin", "viewer"]), st.datetimes(), st.none() | st.datetimes())
-def test_a_party_survives_its_file(role, until, revoked):
+def test_a_party_round_trips_through_json(role, until, revoked):
     party = Party("x", role, until.replace(tzinfo=UTC), revoked.replace(tzinfo=UTC) if revoked else None)
     assert Party.from_json(json.loads(json.dumps(party.as_json()))) == party
 
@@ -180,7 +180,7 @@ def test_a_party_survives_its_file(role, until, revoked):
 
 
 @pytest.mark.parametrize("name", [*PLATFORMS, "admin"])
-def test_the_coordinator_and_its_parties_know_each_other(made, name):
+def test_the_coordinator_and_its_parties_accept_each_other(made, name):
     seen = handshake(context(made / "coordinator", server=True), context(made / name, server=False))
     who = identity_of(seen)
     assert (who.name, who.role, who.federation) == (name, open_kit(made / name).role, provisioning.read(made).id)
@@ -246,6 +246,6 @@ def test_a_certificate_for_signatures_opens_no_connection(made, tmp_path):
         handshake(context(made / "coordinator", server=True), context(signing, server=False))
 
 
-def test_this_federation_is_trusted_alone(made):
+def test_only_this_federation_is_trusted(made):
     for server in (True, False):
         assert context(made / "a", server=server).cert_store_stats()["x509_ca"] == 1

@@ -9,12 +9,12 @@ import pytest
 from fedrel.federation.https import messages
 from fedrel.federation.https.client import Link, UnreachableError
 from fedrel.federation.kits import provisioning
+from tests.coordinator_server import CoordinatorServer
 from tests.deployment import free_port
-from tests.door import Door
 
 
 class Proxy:
-    """Opens tunnels, or refuses to; keeps what it was asked."""
+    """A proxy that opens tunnels, or refuses to, and records the requests."""
 
     def __init__(self, answer: bytes = b"HTTP/1.1 200 go on\r\n\r\n") -> None:
         self.answer: bytes = answer
@@ -64,16 +64,16 @@ def _pass_on(source, sink):
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("door")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("server")
     provisioning.new(folder / "kits", host="localhost", port=free_port(), platforms=["a"])
-    with Door(folder / "kits", folder) as opened:
+    with CoordinatorServer(folder / "kits", folder) as opened:
         yield opened
 
 
 @pytest.fixture
-def link(door):
-    made = Link(door.kit.host, door.kit.port, door.kits / "a" / "tls")
+def link(server):
+    made = Link(server.kit.host, server.kit.port, server.kits / "a" / "tls")
     yield made
     made.close()
 
@@ -82,18 +82,18 @@ def leave(link):
     return link.call("POST", messages.LEAVE, b'{"session": ""}')
 
 
-def test_a_platform_goes_through_the_proxy_that_its_environment_names(door, link, monkeypatch):
+def test_a_platform_uses_the_proxy_of_its_environment(server, link, monkeypatch):
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     with Proxy() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:pa%20ss@127.0.0.1:{proxy.port}")
         assert leave(link).status == 200
     [asked] = proxy.asked
-    assert asked.startswith(f"CONNECT {door.kit.host}:{door.kit.port} ")
+    assert asked.startswith(f"CONNECT {server.kit.host}:{server.kit.port} ")
     assert "Proxy-Authorization: Basic dXNlcjpwYSBzcw==" in asked
 
 
-def test_a_host_that_needs_no_proxy_is_called_directly(door, link, monkeypatch):
+def test_a_host_in_no_proxy_is_called_directly(server, link, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "localhost")
     with Proxy() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
@@ -101,16 +101,16 @@ def test_a_host_that_needs_no_proxy_is_called_directly(door, link, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["http://", "ftp://127.0.0.1:1", "http://127.0.0.1:99999", "https://127.0.0.1:1"])
-def test_what_is_no_proxy_is_said_to_be_none(address, link, monkeypatch):
+def test_an_invalid_proxy_is_reported(address, link, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", address)
     monkeypatch.setenv("NO_PROXY", "")
-    with pytest.raises(UnreachableError, match="HTTPS_PROXY is not the address of a proxy"):
+    with pytest.raises(UnreachableError, match="HTTPS_PROXY is not a proxy address"):
         leave(link)
 
 
-def test_a_proxy_that_refuses_is_named(link, monkeypatch):
+def test_a_refusing_proxy_is_named(link, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "")
     with Proxy(b"HTTP/1.1 403 no\r\n\r\n") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(UnreachableError, match=f"the proxy 127.0.0.1:{proxy.port} does not let us through"):
+        with pytest.raises(UnreachableError, match=f"the proxy 127.0.0.1:{proxy.port} refused the connection"):
             leave(link)

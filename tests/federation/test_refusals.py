@@ -1,4 +1,4 @@
-"""Who is refused, and that they are told why, that they never take part, and that the others go on."""
+"""Parties that are refused get a reason and never take part, and the others continue."""
 
 import contextlib
 import json
@@ -28,8 +28,8 @@ from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.ledger import read as read_ledger
 from fedrel.protocol.codec import encode
 from fedrel.protocol.records import named_in
+from tests.coordinator_server import serial_shown
 from tests.deployment import FEDREL, Deployment, free_port
-from tests.door import serial_shown
 from tests.kits import certificate_in, certify, take
 from tests.parity.consortium import Consortium, read, write_world
 from tests.processes import descendants
@@ -45,7 +45,7 @@ kit = Kit(Path(folder), federation, name, "platform", "localhost", int(port))
 PlatformNode(kit, Path(folder), "", lambda line: print(line, flush=True)).run()
 """
 
-# -------------------------------------------------------------------- before anything is sent: the kit itself is wrong
+# ---------------------------------------------------------- before anything is sent: the kit itself is invalid
 
 
 @pytest.fixture
@@ -85,32 +85,32 @@ def without_blinding_key(kits: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (without_certificate, "the kit is not complete"),
+        (without_certificate, "the kit is incomplete"),
         (of_another_authority, "a certificate of another federation"),
-        (of_another_platform, "the certificate of b, and this is the kit of a"),
+        (of_another_platform, "a certificate of b (platform) in the kit of a (platform)"),
         (expired, "expired on"),
         (open_to_others, "other users of this machine can read this key"),
         (without_blinding_key, "copy the key from another platform's kit"),
     ],
 )
 @pytest.mark.parametrize("check", [[], ["--check"]])
-def test_a_kit_that_is_wrong_does_not_even_start(wrong, why, check, kits, tmp_path, refused):
+def test_a_node_with_an_invalid_kit_does_not_start(wrong, why, check, kits, tmp_path, refused):
     wrong(kits)
     sentence = refused("platform", "start", kits / "a", "--data", tmp_path / "data", *check)
     assert why in sentence
 
 
-def test_a_check_tells_that_nobody_answers(kits, tmp_path, fedrel):
+def test_a_check_reports_that_nothing_answers(kits, tmp_path, fedrel):
     outcome = fedrel("platform", "start", kits / "a", "--data", tmp_path / "data", "--check")
     assert outcome.code == 2
     assert "is the coordinator running, and is the port open from here?" in outcome.err
 
 
-def test_a_platforms_kit_commands_nothing(kits, refused):
+def test_a_platforms_kit_cannot_send_commands(kits, refused):
     assert "a platform's kit cannot command the federation" in refused("status", kits / "a")
 
 
-# ------------------------------------------------------------------------- what the coordinator asks for is not there
+# ------------------------------------------------------------------------- requests for something that does not exist
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +118,13 @@ def world(tmp_path_factory):
     return write_world(tmp_path_factory.mktemp("refusals") / "world")
 
 
-def test_a_task_that_is_not_of_the_method_is_refused_and_written_down(world, tmp_path):
+def test_a_task_that_the_method_does_not_have_is_refused_and_recorded(world, tmp_path):
     consortium = Consortium(world, tmp_path / "homes", read(world, "method.name=fedavg"))
     consortium.begin()
     for task in ("read_all_text", "predict", "__init__"):
         answer = consortium.ask("p0", task, 0, encode({}))
         assert isinstance(answer, Failure)
-        assert f"there is no task '{task}' in this method" in answer.why
+        assert f"this method has no task '{task}'" in answer.why
     consortium.close()
     entries = list(read_ledger(tmp_path / "homes/p0/ledger/ledger.jsonl"))
     assert [(it.task, bool(it.refused)) for it in entries] == [
@@ -151,22 +151,22 @@ def test_a_method_that_is_not_installed_is_not_submitted(kits, world, refused):
     assert 'method.name = "fedzzz" is no method' in sentence
 
 
-# ------------------------------------------------------------------------------------------ what a node tells
+# ------------------------------------------------------------------------------------------ what a node reports
 
 
-def test_a_node_whose_name_is_shut_out_ends_with_the_reason(made):
+def test_a_revoked_platforms_node_ends_with_the_reason(made):
     heard: list[str] = []
     node = PlatformNode(open_kit(made / "a"), made, "", heard.append)
     node._state("connected", final=False)
-    node._state("another node runs with the kit of a; stop it first", final=False)  # that may pass
-    assert heard == ["a is connected", "another node runs with the kit of a; stop it first"]
-    with pytest.raises(ShutOutError, match="the coordinator refuses a: a was shut out of the federation") as caught:
-        node._state("a was shut out of the federation", final=True)
+    node._state("another node is running with the kit of a; stop it first", final=False)  # may be temporary
+    assert heard == ["a is connected", "another node is running with the kit of a; stop it first"]
+    with pytest.raises(ShutOutError, match="the coordinator refuses a: a has been revoked") as caught:
+        node._state("a has been revoked", final=True)
     assert caught.value.code == 3
     (made / "a" / "audit.jsonl").unlink()
 
 
-def test_a_node_tells_of_what_its_platform_refused(tmp_path, capsys):
+def test_a_node_reports_what_its_platform_refused(tmp_path, capsys):
     departures = Departures(tmp_path / "ledger.jsonl")
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:
         ledger.refuse(run="r", round=1, task="train", why="its policy allows only feded")
@@ -174,14 +174,14 @@ def test_a_node_tells_of_what_its_platform_refused(tmp_path, capsys):
     assert capsys.readouterr().err == "r: round 1, train: refused: its policy allows only feded\n"
 
 
-# ---------------------------------------------------------------------------------------- at the coordinator's door
+# ---------------------------------------------------------------------------------------- at the coordinator
 
 
 @pytest.fixture(scope="module")
 def federation(world, tmp_path_factory):
     with Deployment(tmp_path_factory.mktemp("federation"), world, PLATFORMS) as running:
         provisioning.add(running.kits, "eve", "viewer")
-        wait_for(lambda: said(running, "coordinator").count(" joined") >= 2, running)
+        wait_for(lambda: said(running, "coordinator").count(" connected") >= 2, running)
         yield running
 
 
@@ -203,7 +203,7 @@ def port_of(federation: Deployment) -> int:
 
 @contextlib.contextmanager
 def posing(federation: Deployment, kit: Path, name: str):
-    """A node that does not look at its own kit before it starts; what it says is in LOG."""
+    """A node that does not check its own kit when it starts; its output is in LOG."""
     log = federation.folder / f"{kit.name}.log"
     about = json.loads((kit / "kit.json").read_text())
     with log.open("w") as file:
@@ -227,12 +227,12 @@ def connected(federation: Deployment) -> list[str]:
 
 
 def copied(kit: Path, target: Path) -> Path:
-    """The kit as it was handed out."""
+    """A copy of the kit as it was created."""
     ignored = shutil.ignore_patterns("ledger", "memory", "spool", "*.log", "audit.jsonl", ".*")
     return Path(shutil.copytree(kit, target, ignore=ignored))
 
 
-def test_who_may_only_look_starts_and_stops_nothing(federation):
+def test_a_viewer_can_neither_start_nor_stop_runs(federation):
     experiment = (federation.world / "experiment.toml").read_text()
     with connect(open_kit(federation.kits / "eve")) as session:
         wait_for(lambda: sorted(session.look()["connected"]) == ["p0", "p1"], federation)
@@ -241,7 +241,7 @@ def test_who_may_only_look_starts_and_stops_nothing(federation):
             lambda: session.submit("eves", ""),
             lambda: session.stop("eves"),
         ):
-            with pytest.raises(UserError, match=r"refuses eve: /v1/(submit|stop) is not for a viewer"):
+            with pytest.raises(UserError, match=r"refuses eve: /v1/(submit|stop) is not for the role viewer"):
                 forbidden()
     assert federation.status("eves")["state"] == "unknown"
     refused = [it for it in read_audit(federation.kits / "coordinator") if it["event"] == "refused"]
@@ -259,12 +259,12 @@ def test_a_renewed_certificate_is_used_without_a_restart(federation):
     assert wanted != before
     assert federation.processes("coordinator") == pids
     wait_for(lambda: "a renewed certificate is in use" in said(federation, "coordinator"), federation, 10)
-    assert connected(federation) == ["p0", "p1"]  # and nobody was cut off
-    assert " is gone" not in said(federation, "coordinator")
+    assert connected(federation) == ["p0", "p1"]  # nobody was disconnected
+    assert " disconnected" not in said(federation, "coordinator")
 
 
 @pytest.mark.slow
-def test_who_connects_and_says_nothing_keeps_nobody_out(federation):
+def test_silent_connections_do_not_block_others(federation):
     port = port_of(federation)
     with contextlib.ExitStack() as silent:
         for _ in range(5):
@@ -272,12 +272,12 @@ def test_who_connects_and_says_nothing_keeps_nobody_out(federation):
         began = time.monotonic()
         greet(open_kit(federation.kits / "p0"))
         assert time.monotonic() - began < 5
-        wait_for(lambda: "it said nothing for 10 seconds" in said(federation, "coordinator"), federation, 30)
+        wait_for(lambda: "no TLS handshake within 10 seconds" in said(federation, "coordinator"), federation, 30)
 
 
 @pytest.mark.slow
-def test_a_platform_with_the_certificate_of_another_never_takes_part(federation, tmp_path):
-    """And neither does one with a kit of another federation; the run goes on with those who belong to it."""
+def test_a_platform_with_anothers_certificate_never_takes_part(federation, tmp_path):
+    """Nor does one with a kit of another federation; the run continues with its members."""
     kits, port = federation.kits, port_of(federation)
     impostor = copied(kits / "p0", tmp_path / "impostor")
     take(kits / "p1", impostor)
@@ -288,11 +288,12 @@ def test_a_platform_with_the_certificate_of_another_never_takes_part(federation,
     assert checked.returncode == 2
     assert "is not the coordinator of this federation" in checked.stderr
     with posing(federation, impostor, "p0"), posing(federation, foreign, "p9"):
-        wait_for(lambda: "another node runs with the kit of p1" in said(federation, "coordinator"), federation)
+        wait_for(lambda: "another node is running with the kit of p1" in said(federation, "coordinator"), federation)
         result = federation.train("among-themselves", "method.name=fedavg", "extractor.embeddings=trainable")
         assert result["rounds"] == 3
         wait_for(
-            lambda: "another node runs with the kit of p1; stop it first" in said(federation, "impostor"), federation
+            lambda: "another node is running with the kit of p1; stop it first" in said(federation, "impostor"),
+            federation,
         )
         wait_for(lambda: "is not the coordinator of this federation" in said(federation, "foreign"), federation)
     status = federation.status("among-themselves")
@@ -304,8 +305,8 @@ def test_a_platform_with_the_certificate_of_another_never_takes_part(federation,
 
 
 @pytest.mark.slow
-def test_whoever_has_a_platforms_connection_alone_cannot_answer_for_it(federation, tmp_path):
-    """The TLS key of p1 was stolen, and p1 is away: the thief gets requests, but its answers are not p1's."""
+def test_a_stolen_tls_key_alone_cannot_answer_for_a_platform(federation, tmp_path):
+    """p1's TLS key was stolen while p1 is away: the thief gets requests, but its replies do not count as p1's."""
     federation.nodes["p1"].terminate()
     federation.nodes["p1"].wait(60)
     thief = copied(federation.kits / "p0", tmp_path / "thief")
@@ -330,7 +331,7 @@ def ledger_of(federation: Deployment, run: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_experiment_that_cannot_be_run_fails_and_the_next_one_goes_on(federation):
+def test_an_invalid_experiment_fails_and_the_next_one_runs(federation):
     with connect(open_kit(federation.kits / "admin")) as session:
         session.submit("no-toml", "this is no experiment")
         session.submit("no-method", '[method]\nname = "fedzzz"\n')
@@ -343,18 +344,18 @@ def test_an_experiment_that_cannot_be_run_fails_and_the_next_one_goes_on(federat
 
 
 @pytest.mark.slow
-def test_a_platform_that_was_shut_out_is_cut_off_at_once_and_ends(federation):
-    """The last test here. A run is going on, and goes on with the other one."""
+def test_a_revoked_platform_is_disconnected_at_once_and_ends(federation):
+    """Must be the last test in this file. A run is active, and continues with the other platform."""
     settings = ["training.rounds=200", "training.patience=1000", "engine.min_platforms=1", "engine.deadline=600"]
     given = [part for setting in (*settings, "method.name=fedavg") for part in ("--set", setting)]
     federation.submit(str(federation.world / "experiment.toml"), *given, "--name", "long")
     federation.wait("long", lambda status: status["round"] >= 2)
     provisioning.revoke(federation.kits, "p1")
     began = time.monotonic()
-    wait_for(lambda: "p1 is gone: shut out" in said(federation, "coordinator"), federation, 10)
+    wait_for(lambda: "p1 disconnected: revoked" in said(federation, "coordinator"), federation, 10)
     assert time.monotonic() - began < 5
     assert federation.nodes["p1"].wait(20) == ShutOutError.code
-    assert "the coordinator refuses p1: p1 was shut out of the federation" in said(federation, "p1")
+    assert "the coordinator refuses p1: p1 has been revoked" in said(federation, "p1")
     now = federation.status("long")["round"]
     federation.wait("long", lambda status: status["round"] > now + 2)
     assert connected(federation) == ["p0"]

@@ -1,4 +1,4 @@
-"""Signed messages: whose they are, what they are for, and that nothing of them can be changed."""
+"""Signed messages: who signed them, what for, and that no part of them can be changed."""
 
 import base64
 import json
@@ -54,7 +54,7 @@ def opened(kit, envelope, kind=Request, role="coordinator", name="coordinator"):
 
 
 def signed(made, text, name="coordinator", kind="request"):
-    """Any text at all, with a good signature."""
+    """An envelope with any text and a valid signature."""
     mine = signer(made, name)
     certificate = (made / name / "sign/sign.crt").read_text()
     return Envelope(text, certificate, mine.key.sign(f"fedrel {kind} 1\n{text}".encode()).hex())
@@ -63,77 +63,77 @@ def signed(made, text, name="coordinator", kind="request"):
 # ------------------------------------------------------------------------------------------ who signed it
 
 
-def test_what_the_coordinator_signs_is_read_by_every_party(made, request_, envelope):
+def test_every_party_verifies_the_coordinators_signature(made, request_, envelope):
     for name in ("a", "b", "admin", "coordinator"):
         assert opened(made / name, Envelope.from_json(json.loads(json.dumps(envelope.as_json())))) == request_
 
 
 @pytest.mark.parametrize("name", ["a", "b", "admin"])
-def test_nobody_else_asks_in_the_coordinators_name(made, request_, name):
-    with pytest.raises(ForgedError, match=rf"{name} \(.*\) signed it, where coordinator \(coordinator\) was expected"):
+def test_no_other_party_can_sign_for_the_coordinator(made, request_, name):
+    with pytest.raises(ForgedError, match=rf"{name} \(.*\) signed it instead of coordinator \(coordinator\)"):
         opened(made / "a", signer(made, name).sign(request_))
 
 
-def test_a_party_that_calls_itself_coordinator_is_none(federation, request_):
-    """Even if somebody was given that name: the role counts too."""
+def test_a_party_named_coordinator_is_refused(federation, request_):
+    """Even a party with that name is refused: the role counts too."""
     certify(federation, federation / "coordinator", since=timedelta(days=-1), until=timedelta(days=9), role="platform")
     mine = replace(signer(federation, "a"), folder=federation / "coordinator", name="coordinator")
     with pytest.raises(ForgedError, match=r"coordinator \(platform\) signed it"):
         opened(federation / "a", mine.sign(request_))
 
 
-def test_one_platform_does_not_answer_for_another(made, request_):
+def test_one_platform_cannot_sign_for_another(made, request_):
     reply = Reply(request_.federation, "a", "0" * 64, "done", "", 0, NOTHING)
     assert opened(made / "coordinator", signer(made, "a").sign(reply), Reply, "platform", "a") == reply
-    with pytest.raises(ForgedError, match=r"b \(platform\) signed it, where a \(platform\) was expected"):
+    with pytest.raises(ForgedError, match=r"b \(platform\) signed it instead of a \(platform\)"):
         opened(made / "coordinator", signer(made, "b").sign(reply), Reply, "platform", "a")
 
 
 @pytest.mark.parametrize("name", ["a", "coordinator", "eve"])
-def test_only_an_admin_commands(federation, name, request_):
+def test_only_an_admin_can_sign_commands(federation, name, request_):
     provisioning.add(federation, "eve", "viewer")
     command = Command(request_.federation, "c", "submit", "first", "")
     assert opened(federation / "coordinator", signer(federation, "admin").sign(command), Command, "admin", "admin")
-    with pytest.raises(ForgedError, match="signed it, where"):
+    with pytest.raises(ForgedError, match="signed it instead of"):
         opened(federation / "coordinator", signer(federation, name).sign(command), Command, "admin", name)
 
 
-def test_another_federation_is_not_heard(made, other, request_):
-    with pytest.raises(ForgedError, match="its certificate is not of this federation"):
+def test_signatures_of_another_federation_are_refused(made, other, request_):
+    with pytest.raises(ForgedError, match="its certificate is not from this federation"):
         opened(made / "a", signer(other, "coordinator").sign(request_))
     with pytest.raises(ForgedError, match="it was made for another federation"):
         opened(made / "a", signer(made, "coordinator").sign(replace(request_, federation="fedrel-other")))
 
 
-def test_an_authority_of_the_same_name_is_another(made, request_, tmp_path):
-    """Whoever makes an authority that calls itself like ours has another key."""
+def test_an_authority_with_the_same_name_is_refused(made, request_, tmp_path):
+    """An authority with the same name as ours has another key."""
     twin = replace(provisioning.read(made), folder=tmp_path)
     theirs = authority.Authority.make(twin)
     mine = signer(made, "a")
     certificate = theirs.sign(twin, "coordinator", "coordinator", mine.key.public_key(), "sign")
     (tmp_path / "sign").mkdir()
     (tmp_path / "sign/sign.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
-    with pytest.raises(ForgedError, match="its certificate is not of this federation"):
+    with pytest.raises(ForgedError, match="its certificate is not from this federation"):
         opened(made / "a", replace(mine, folder=tmp_path).sign(request_))
 
 
-def test_a_key_that_is_not_the_certificates_signs_nothing(made, request_, envelope):
+def test_a_key_that_does_not_match_the_certificate_is_refused(made, request_, envelope):
     theirs = signer(made, "a").sign(request_)
-    with pytest.raises(ForgedError, match="its signature does not fit its content"):
+    with pytest.raises(ForgedError, match="its signature does not match its content"):
         opened(made / "a", replace(theirs, certificate=envelope.certificate))
 
 
-def test_a_key_for_tls_signs_nothing(made, request_, envelope):
-    """Whoever takes over the process with the network has that one."""
+def test_a_tls_key_cannot_sign(made, request_, envelope):
+    """A compromised network process has this key."""
     key = read_key(made / "coordinator/tls/node.key")
     certificate = (made / "coordinator/tls/node.crt").read_text()
     signature = key.sign(f"fedrel request 1\n{envelope.text}".encode(), ec.ECDSA(hashes.SHA256())).hex()
     for forged in (Envelope(envelope.text, certificate, signature), replace(envelope, certificate=certificate)):
-        with pytest.raises(ForgedError, match="its certificate is not one for signatures"):
+        with pytest.raises(ForgedError, match="its certificate is not for signatures"):
             opened(made / "a", forged)
 
 
-def test_a_kit_with_the_wrong_kind_of_key_signs_nothing(federation):
+def test_a_kit_with_the_wrong_kind_of_key_cannot_sign(federation):
     kit = open_kit(federation / "a")
     shutil.copy(federation / "a/tls/node.key", federation / "a/sign/sign.key")
     with pytest.raises(UserError, match="not an Ed25519 key; copy the kit again"):
@@ -141,9 +141,9 @@ def test_a_kit_with_the_wrong_kind_of_key_signs_nothing(federation):
 
 
 @pytest.mark.parametrize(("since", "until"), [(-9, -2), (2, 9)])
-def test_a_certificate_that_is_not_valid_now(federation, request_, since, until):
+def test_a_certificate_that_is_not_currently_valid(federation, request_, since, until):
     certify(federation, federation / "coordinator", since=timedelta(days=since), until=timedelta(days=until))
-    with pytest.raises(ForgedError, match="the certificate of coordinator is not valid now"):
+    with pytest.raises(ForgedError, match="the certificate of coordinator is not currently valid"):
         opened(federation / "a", signer(federation, "coordinator").sign(request_))
 
 
@@ -174,22 +174,22 @@ def test_a_renewed_certificate_is_used_from_the_next_message_on(federation, requ
         {"sha256": "0" * 64},
     ],
 )
-def test_a_changed_field_is_noticed(made, envelope, change):
+def test_a_changed_field_is_detected(made, envelope, change):
     text = json.dumps({**json.loads(envelope.text), **change})
-    with pytest.raises(ForgedError, match="its signature does not fit its content"):
+    with pytest.raises(ForgedError, match="its signature does not match its content"):
         opened(made / "a", replace(envelope, text=text))
 
 
 @pytest.mark.parametrize("kind", ["reply", "command"])
-def test_a_message_of_one_kind_is_none_of_another(made, envelope, kind):
-    with pytest.raises(ForgedError, match="its signature does not fit its content"):
+def test_a_message_of_one_kind_is_not_accepted_as_another(made, envelope, kind):
+    with pytest.raises(ForgedError, match="its signature does not match its content"):
         opened(made / "a", signed(made, envelope.text, kind=kind))
 
 
-def test_a_reply_is_no_command_and_no_request(made, request_):
+def test_a_reply_is_not_accepted_as_command_or_request(made, request_):
     reply = signer(made, "a").sign(Reply(request_.federation, "a", "0" * 64, "done", "", 0, NOTHING))
     for kind in (Request, Command):
-        with pytest.raises(ForgedError, match="its signature does not fit its content"):
+        with pytest.raises(ForgedError, match="its signature does not match its content"):
             opened(made / "a", reply, kind, "platform", "a")
 
 
@@ -203,25 +203,25 @@ def test_a_reply_is_no_command_and_no_request(made, request_):
         ({"seconds": None}, "wrong type"),
         ({"run": ["first"]}, "wrong type"),
         ({"federation": {}}, "wrong type"),
-        ({"colour": "red"}, "other fields"),
-        ({"KIND": "reply"}, "other fields"),
+        ({"colour": "red"}, "not have the fields"),
+        ({"KIND": "reply"}, "not have the fields"),
     ],
 )
-def test_fields_are_those_of_the_message_and_of_their_types(made, request_, change, why):
+def test_fields_and_their_types_are_checked(made, request_, change, why):
     with pytest.raises(ForgedError, match=why):
         opened(made / "a", signed(made, json.dumps({**asdict(request_), **change})))
 
 
-def test_a_field_that_is_missing(made, request_):
+def test_a_missing_field(made, request_):
     for name in asdict(request_):
         left = {field: value for field, value in asdict(request_).items() if field != name}
-        with pytest.raises(ForgedError, match="it has other fields than such a message"):
+        with pytest.raises(ForgedError, match="it does not have the fields of such a message"):
             opened(made / "a", signed(made, json.dumps(left)))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"x"', "[" * 100_000, "{}", '{"a": ' * 5000])
-def test_a_signed_text_that_is_no_message(made, text):
-    with pytest.raises(ForgedError, match=r"it is not JSON|it has other fields"):
+def test_a_signed_text_that_is_not_a_message(made, text):
+    with pytest.raises(ForgedError, match=r"it is not JSON|it does not have the fields"):
         opened(made / "a", signed(made, text))
 
 
@@ -232,18 +232,18 @@ def test_a_signed_text_that_is_no_message(made, text):
         {"text": "", "certificate": "", "signature": "", "more": ""},
     ],
 )
-def test_what_is_no_envelope(found):
-    with pytest.raises(ForgedError, match="it is no signed message"):
+def test_invalid_envelopes(found):
+    with pytest.raises(ForgedError, match="it is not a signed message"):
         Envelope.from_json(found)
 
 
-def test_a_reason_is_cut(made, request_):
+def test_a_long_reason_is_truncated(made, request_):
     reply = Reply(request_.federation, "a", "0" * 64, "failed", "x" * 10_000, 0, NOTHING)
     assert opened(made / "coordinator", signer(made, "a").sign(reply), Reply, "platform", "a").why == "x" * 500
 
 
 def refused_or_the_same(made, envelope, request_):
-    """Never another statement, and never another error than the one that everybody expects."""
+    """Opening it gives the same statement or raises ForgedError, and nothing else."""
     try:
         assert opened(made / "a", envelope) == request_
     except ForgedError:
@@ -266,7 +266,7 @@ def test_no_character_of_the_text_can_be_changed(made, envelope, data):
 
 
 @given(st.data(), st.sampled_from(["certificate", "signature"]))
-def test_whatever_else_is_changed_the_message_is_refused_or_says_the_same(made, request_, envelope, data, field):
+def test_a_changed_envelope_is_refused_or_means_the_same(made, request_, envelope, data, field):
     before = getattr(envelope, field)
     place, other = data.draw(st.integers(0, len(before) - 1)), data.draw(st.characters())
     changed = before[:place] + other + before[place + 1 :]
@@ -294,24 +294,24 @@ def as_pem(der):
 
 
 @given(st.binary(max_size=300))
-def test_bytes_that_are_no_certificate(made, envelope, content):
-    with pytest.raises(ForgedError, match="its certificate is not of this federation"):
+def test_bytes_that_are_not_a_certificate(made, envelope, content):
+    with pytest.raises(ForgedError, match="its certificate is not from this federation"):
         opened(made / "a", replace(envelope, certificate=as_pem(content)))
 
 
 @pytest.mark.parametrize("signature", ["", "zz", "00" * 64, "00" * 63, "\ud800", "é"])
-def test_what_is_no_signature(made, envelope, signature):
-    with pytest.raises(ForgedError, match="its signature does not fit its content"):
+def test_invalid_signatures(made, envelope, signature):
+    with pytest.raises(ForgedError, match="its signature does not match its content"):
         opened(made / "a", replace(envelope, signature=signature))
 
 
-def test_letters_that_nobody_can_write_are_refused(made, envelope):
+def test_characters_that_cannot_be_encoded_are_refused(made, envelope):
     for field in ("text", "certificate"):
         with pytest.raises(ForgedError):
             opened(made / "a", replace(envelope, **{field: "\ud800"}))
 
 
-def test_the_certificate_says_its_purpose_once(made):
-    """One for signatures is for nothing else, so that no other program takes it for its own."""
+def test_a_certificate_for_signatures_has_one_purpose(made):
+    """A certificate for signatures is valid for nothing else, so that no other program accepts it."""
     found = certificate_in(made / "coordinator", "sign")
     assert list(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [authority.SIGNATURES]

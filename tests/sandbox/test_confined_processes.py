@@ -116,14 +116,14 @@ print(json.dumps([*answers, attempt(termios.tcgetattr, terminal)]))
 
 
 @needs_filter
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="a second set of calls is a matter of x86_64")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86_64 has 32-bit and x32 calls")
 def test_32_bit_and_x32_calls_do_not_bypass_the_filter():
     x32 = "print(json.dumps(call(0x40000000 + 41, 2, 1, 0)))"
     assert run(x32) == "ENOSYS"
     code = """
 import mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-page.write(bytes.fromhex("b814000000cd80c3"))  # the call for the number of the process, as a 32-bit program makes it
+page.write(bytes.fromhex("b814000000cd80c3"))  # getpid(), as a 32-bit program calls it
 ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 """
     done = subprocess.run([sys.executable, "-c", program(code, "")], capture_output=True)

@@ -1,1 +1,1 @@
-"""Rounds as generators, the codec, checkpoints, and the engines that carry messages."""
+"""Federations across machines: kits, signed messages, nodes, and their carriers (HTTPS and NVIDIA FLARE)."""

@@ -1,7 +1,7 @@
-"""How the processes of one node talk: small JSON messages over a pair of sockets that nobody else can open.
+"""Messages between the processes of one node: small JSON headers over a socket pair that no other process can open.
 
-A payload does not travel through the socket: its open file does (SCM_RIGHTS), in memory or, if it is large, on disk. So
-a model of a hundred megabytes changes hands without being copied. Standard library alone.
+A payload is passed as an open file descriptor (SCM_RIGHTS) of a file in memory or, if it is large, on disk, so a model
+of a hundred megabytes is handed over without a copy. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-IN_MEMORY = 16 * 2**20  # bytes of a payload, beyond which it lies on disk
-_MOST_HEADER = 128 * 2**10
+IN_MEMORY = 16 * 2**20  # bytes; larger payloads are kept on disk
+_MOST_HEADER = 128 * 2**10  # bytes
 _PIECE = 2**20
 
 
 class ClosedError(EOFError):
-    """The process at the other end is gone."""
+    """The process at the other end has gone, or sent something that is not a message."""
 
 
 class Blob:
-    """A payload in an open file without a name: gone as soon as nobody holds it."""
+    """A payload in an open unnamed file, freed when its last descriptor is closed."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     @classmethod
     def of(cls, content: bytes | bytearray | memoryview, folder: Path | None = None) -> Blob:
+        """A blob with this content; in `folder`, if given, when it is larger than IN_MEMORY."""
         blob = cls.make(len(content), folder)
         blob.write(content)
         return blob
 
     @classmethod
     def make(cls, size: int, folder: Path | None = None) -> Blob:
-        """An empty one, for so many bytes."""
+        """An empty blob meant for `size` bytes; in `folder`, if given, when that is more than IN_MEMORY."""
         if size <= IN_MEMORY or folder is None:
             return cls(os.memfd_create("fedrel", os.MFD_CLOEXEC))
         with tempfile.TemporaryFile(dir=folder) as file:
             return cls(os.dup(file.fileno()))
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
-        """At the end."""
+        """Appends."""
         view = memoryview(content)
         while view:
             view = view[os.write(self.descriptor, view[:_PIECE]) :]
@@ -59,7 +60,9 @@ class Blob:
         return os.fstat(self.descriptor).st_size
 
     def read(self, most: int) -> bytearray:
-        """All of it, into memory of the caller's own: whoever made the file cannot change what was read."""
+        """A copy of the whole content, which the process that made the file cannot change any more. Raises ValueError
+        if it is not a regular file, larger than `most` bytes, or shrinks meanwhile.
+        """
         about = os.fstat(self.descriptor)
         if not stat.S_ISREG(about.st_mode) or about.st_size > most:
             raise ValueError(f"a payload of {about.st_size:,} bytes where at most {most:,} were expected")
@@ -68,11 +71,12 @@ class Blob:
         while place < len(content):
             got = os.preadv(self.descriptor, [view[place : place + _PIECE]], place)
             if not got:
-                raise ValueError("a payload that became shorter while it was read")
+                raise ValueError("the payload shrank while it was being read")
             place += got
         return content
 
     def piece(self, place: int) -> bytes:
+        """Up to 1 MB from a byte offset on."""
         return os.pread(self.descriptor, _PIECE, place)
 
     def close(self) -> None:
@@ -86,24 +90,26 @@ class Blob:
 
 
 class Message(NamedTuple):
+    """A JSON header and, for some messages, a payload."""
+
     header: dict[str, Any]
     payload: Blob | None = None
 
 
 def started(by_hand: str) -> tuple[Channel, dict[str, Any]]:
-    """In a child, whose last argument is the number of its end: that end, and what its node tells it to begin with.
-    `by_hand` is what to say to a person who starts it without a node.
+    """Called in a child of a node: its end of the channel (the descriptor is its last argument), and the node's first
+    message. Exits, naming the command `by_hand`, if a person started the process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node says when to end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the node decides when to end
     channel = Channel.inherited(int(sys.argv[-1]))
     first = channel.receive(30.0)
     if first is None or first.header.get("do") != "start":
-        raise SystemExit(f"started by hand; use {by_hand}")
+        raise SystemExit(f"this program is started by a node; use {by_hand}")
     return channel, first.header
 
 
 class Channel:
-    """One end. Threads may send at the same time; one of them receives."""
+    """One end of a channel. Several threads may send; only one may receive."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -111,12 +117,13 @@ class Channel:
 
     @classmethod
     def pair(cls) -> tuple[Channel, socket.socket]:
-        """Our end, and the one to hand to a child."""
+        """Our end, and the socket to hand to a child."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(ours), theirs
 
     @classmethod
     def inherited(cls, descriptor: int) -> Channel:
+        """The end that a child inherited; its own children do not."""
         os.set_inheritable(descriptor, False)
         return cls(socket.socket(fileno=descriptor))
 
@@ -124,36 +131,39 @@ class Channel:
         return self._end.fileno()
 
     def send(self, header: dict[str, Any], payload: Blob | None = None) -> None:
+        """Raises ClosedError if the other process has gone, and ValueError if the header is larger than 128 KB."""
         content = json.dumps(header).encode()
         if len(content) > _MOST_HEADER:
-            raise ValueError("a message too large for its channel; put it into a payload")
+            raise ValueError("the header is too large for a channel; use a payload")
         try:
             with self._sending:
                 socket.send_fds(self._end, [content], [payload.descriptor] if payload is not None else [])
         except (BrokenPipeError, ConnectionError, OSError) as error:
-            raise ClosedError(f"the other process is gone ({error.strerror})") from None
+            raise ClosedError(f"the other process has gone ({error.strerror})") from None
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; none if there was none in time. What is no message of ours counts as the end."""
+        """The next message; None if none arrives within `timeout` seconds (None: waits forever). Raises ClosedError if
+        the other process has gone, or sent something that is not a message.
+        """
         if timeout is not None and not select.select([self._end], [], [], max(timeout, 0.0))[0]:
             return None
         try:
             content, descriptors, flags, _ = socket.recv_fds(self._end, _MOST_HEADER, 1)
         except OSError as error:
-            raise ClosedError(f"the other process is gone ({error.strerror})") from None
+            raise ClosedError(f"the other process has gone ({error.strerror})") from None
         payload = Blob(descriptors[0]) if descriptors else None
         if not content or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-            raise ClosedError("the other process is gone")
+            raise ClosedError("the other process has gone")
         try:
             header = json.loads(content)
         except (ValueError, RecursionError):
-            raise ClosedError("the other process sent something that is no message") from None
+            raise ClosedError("the other process sent something that is not a message") from None
         if not isinstance(header, dict):
-            raise ClosedError("the other process sent something that is no message")
+            raise ClosedError("the other process sent something that is not a message")
         return Message(header, payload)
 
     def ask(self, header: dict[str, Any], payload: Blob | None = None, *, timeout: float) -> Message:
-        """Sends, and gives the next message that comes back."""
+        """Sends a message and returns the next one received. Raises TimeoutError after `timeout` seconds."""
         self.send(header, payload)
         until = time.monotonic() + timeout
         found = self.receive(until - time.monotonic())

@@ -1,7 +1,7 @@
-"""Messages that prove who made them: a request of the coordinator, a reply of a platform, a command of an admin.
+"""Signed messages: the coordinator's requests, the platforms' replies, the admins' commands.
 
-The signature covers what is asked (run, round, task, for whom), a number that grows, and the SHA-256 of the payload. It
-is made and checked by the processes that hold the data; whatever carries the message can drop it, and nothing else.
+The signature covers the whole statement: for a request, the run, round, task and recipient, an increasing number, and
+the SHA-256 of the payload. The processes that hold the data sign and verify; a carrier can only drop or delay messages.
 """
 
 from __future__ import annotations
@@ -31,55 +31,57 @@ from fedrel.federation.kits.kit import (
     subject,
 )
 
+BEGIN = "begin"  # the first task of a run, in which a platform receives what was agreed
+UNREADY = "unready"  # the state of a reply: the platform needs a `begin` for this run first
 _MOST_TEXT = 500  # characters of a reason
 
 
 class ForgedError(Exception):
-    """A message that is not what it claims to be; the sentence says what is wrong with it."""
+    """A message that is not what it claims to be; the text says what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the coordinator asks of one platform."""
+    """A request of the coordinator to one platform."""
 
     KIND: ClassVar[str] = "request"
     federation: str
     run: str  # its name, for people
-    run_id: str  # drawn when the run began; keys of facts depend on it
-    to: str
-    task: str  # "begin", or a task of the method
+    run_id: str  # random, drawn when the run begins; blinding keys depend on it
+    to: str  # the platform
+    task: str  # BEGIN, or a task of the method
     round: int
-    attempt: int  # grows whenever the run's process starts
-    number: int  # grows with every request of an attempt
-    seconds: float  # that the platform has
-    bytes: int  # of the payload
-    sha256: str
+    attempt: int  # increases whenever the run's process starts
+    number: int  # increases with every request of an attempt
+    seconds: float  # the platform's time limit
+    bytes: int  # size of the payload
+    sha256: str  # of the payload, hex
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a platform answers."""
+    """A platform's reply to a request."""
 
     KIND: ClassVar[str] = "reply"
     federation: str
     platform: str
-    answers: str  # SHA-256 of the request's text
-    state: str  # "done", "refused" or "failed"
-    why: str
-    bytes: int
-    sha256: str
+    answers: str  # SHA-256 of the request's text, hex
+    state: str  # "done", "refused", "failed" or UNREADY
+    why: str  # the reason, unless "done"
+    bytes: int  # size of the payload
+    sha256: str  # of the payload, hex
 
 
 @dataclass(frozen=True)
 class Command:
-    """What an admin wants of the coordinator's node."""
+    """A command of an admin to the coordinator's node."""
 
     KIND: ClassVar[str] = "command"
     federation: str
-    challenge: str  # drawn by the coordinator, and good for one command
+    challenge: str  # from the coordinator, valid for one command
     do: str  # "submit" or "stop"
     run: str
-    experiment: str  # TOML; empty: go on with the run
+    experiment: str  # TOML; empty: resume the run
 
 
 class _Statement(Protocol):
@@ -92,10 +94,10 @@ Statement = TypeVar("Statement", bound=_Statement)
 
 @dataclass(frozen=True)
 class Envelope:
-    """A signed statement, as it travels."""
+    """A signed statement in transit."""
 
-    text: str  # the statement as JSON: these very characters are signed
-    certificate: str  # PEM, of the key that signed
+    text: str  # the statement as JSON: exactly these characters are signed
+    certificate: str  # PEM, of the signing key
     signature: str  # hex
 
     def as_json(self) -> dict[str, str]:
@@ -103,21 +105,21 @@ class Envelope:
 
     @classmethod
     def from_json(cls, found: object) -> Envelope:
-        """From what `as_json` made and a JSON reader read."""
+        """The inverse of `as_json`. Raises ForgedError if `found` is anything else."""
         match found:
             case {"text": str(text), "certificate": str(certificate), "signature": str(signature), **rest} if not rest:
                 return cls(text, certificate, signature)
-        raise ForgedError("it is no signed message")
+        raise ForgedError("it is not a signed message")
 
     @property
     def digest(self) -> str:
-        """Names this very statement."""
+        """SHA-256 of the statement's text, hex: identifies the statement."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs with a kit's key. A renewed certificate is noticed when the next message is signed."""
+    """Signs with a kit's key. The certificate is read for each message, so a renewed one is used at once."""
 
     federation: str
     name: str
@@ -126,6 +128,7 @@ class Signer:
 
     @classmethod
     def of(cls, kit: Kit) -> Signer:
+        """Raises UserError if the kit's signing key cannot be read or is not an Ed25519 key."""
         key = read_key(kit.folder / SIGN_KEY)
         if not isinstance(key, Ed25519PrivateKey):
             raise UserError(f"{kit.folder / SIGN_KEY}: not an Ed25519 key; copy the kit again")
@@ -139,7 +142,7 @@ class Signer:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Knows the federation's authority, and so everybody in it."""
+    """Verifies signatures against the federation's authority."""
 
     federation: str
     authority: x509.Certificate
@@ -149,42 +152,47 @@ class Verifier:
         return cls(kit.federation, read_certificate(kit.folder / SIGN_CA))
 
     def open(self, envelope: Envelope, kind: type[Statement], *, role: Role, name: str | None = None) -> Statement:
-        """The statement, if somebody in this role (and of this name) signed it; else ForgedError."""
+        """The statement. Raises ForgedError unless a party with this role (and name, if given) signed it for this
+        federation and it has the fields of its kind.
+        """
         _, key = self.signed_by(envelope, role=role, name=name)
         try:
             key.verify(bytes.fromhex(envelope.signature), _signed(kind.KIND, envelope.text))
         except (InvalidSignature, ValueError):
-            raise ForgedError("its signature does not fit its content") from None
+            raise ForgedError("its signature does not match its content") from None
         statement = _parse(kind, envelope.text)
         if getattr(statement, "federation", None) != self.federation:
             raise ForgedError("it was made for another federation")
         return statement
 
     def signed_by(self, envelope: Envelope, *, role: Role, name: str | None = None) -> tuple[str, Ed25519PublicKey]:
-        """The owner of the certificate that came with a message, and the owner's key."""
+        """Name and public key from the envelope's certificate. Raises ForgedError if it was not issued by this
+        federation's authority for signatures, is not valid now, or has another role (or name, if given).
+        """
         try:
             certificate = x509.load_pem_x509_certificate(envelope.certificate.encode())
             certificate.verify_directly_issued_by(self.authority)
             purposes = list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-        except Exception:  # a stranger's bytes: the library has more errors for them than it documents
-            raise ForgedError("its certificate is not of this federation") from None
+        except Exception:  # untrusted bytes, for which the library raises more than it documents
+            raise ForgedError("its certificate is not from this federation") from None
         key, now = certificate.public_key(), datetime.now(UTC)
         owner, owner_role, federation = subject(certificate)
         if purposes != [SIGNATURES] or not isinstance(key, Ed25519PublicKey) or federation != self.federation:
-            raise ForgedError("its certificate is not one for signatures")
+            raise ForgedError("its certificate is not for signatures")
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-            raise ForgedError(f"the certificate of {owner} is not valid now")
+            raise ForgedError(f"the certificate of {owner} is not currently valid")
         if owner_role != role or (name is not None and owner != name):
-            raise ForgedError(f"{owner} ({owner_role}) signed it, where {name or 'a party'} ({role}) was expected")
+            raise ForgedError(f"{owner} ({owner_role}) signed it instead of {name or 'a party'} ({role})")
         return owner, key
 
 
 def sha256(payload: bytes | bytearray | memoryview) -> str:
+    """SHA-256 of a payload, hex."""
     return hashlib.sha256(payload).hexdigest()
 
 
 def sha256_of_file(descriptor: int) -> str:
-    """Of all that lies in an open file; its position does not change."""
+    """SHA-256 of an open file's whole content, hex. Does not move its position."""
     found, place = hashlib.sha256(), 0
     while piece := os.pread(descriptor, 2**20, place):
         found.update(piece)
@@ -193,7 +201,7 @@ def sha256_of_file(descriptor: int) -> str:
 
 
 def _signed(kind: str, text: str) -> bytes:
-    """What is signed: a reply can never pass for a request."""
+    """The signed bytes. They include the kind, so a reply can never pass for a request."""
     return f"fedrel {kind} 1\n{text}".encode()
 
 
@@ -204,7 +212,7 @@ def _parse(kind: type[Statement], text: str) -> Statement:
         raise ForgedError("it is not JSON") from None
     wanted = {field.name: get_type_hints(kind)[field.name] for field in fields(kind)}
     if not isinstance(found, dict) or found.keys() != wanted.keys():
-        raise ForgedError("it has other fields than such a message")
+        raise ForgedError("it does not have the fields of such a message")
     if not all(type(found[name]) is type_ for name, type_ in wanted.items()):
         raise ForgedError("a field has the wrong type")
     if "why" in found:

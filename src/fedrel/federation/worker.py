@@ -1,9 +1,9 @@
-"""The process in which a platform trains: it owns the data, the model and the memory, and answers `@task`s.
+"""A platform's worker, the process that trains: it holds the data, the model and the memory, and answers `@task`s.
 
-It is a child of the platform's node and has no network. It answers only what the coordinator itself has signed, for
-this platform, and never twice. If it dies, of too little memory say, one reply is missing and a new one is started;
-what it must remember lies on the platform's own disk. Nothing but records of our codec leaves it, past the platform's
-policy and into its ledger first.
+It is a child of the platform's node and has no network. It answers only requests that the coordinator has signed for
+this platform, each once. If it dies, for example from lack of memory, one reply is missing and the node starts another;
+its memory is on the platform's disk. It sends only records of our codec, which must satisfy the platform's policy and
+be written to its ledger first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, POLICY, open_kit
-from fedrel.federation.signing import Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
+from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
 from fedrel.learning.fit import Fitted, Work, fit_alone, meeting
 from fedrel.privacy.blind import of_agreement
 from fedrel.privacy.ledger import Ledger
@@ -41,28 +41,26 @@ from fedrel.protocol.tasks import answer, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_whole
 
-BEGIN = "begin"
-UNREADY = "unready"  # the state of a reply: the platform must be told of the run first
 MOST_PAYLOAD = 16 * 2**30  # bytes of a request
-_KEPT_ROUNDS = 2  # of memory: a coordinator that lost a round asks for it again
-_KEPT_RUNS = 20  # whose memory stays
+_KEPT_ROUNDS = 2  # snapshots of memory: a coordinator that lost a round asks for it again
+_KEPT_RUNS = 20  # runs whose memory is kept
 _SNAPSHOT = re.compile(r"round-(\d+)\.safetensors")
 _RUN_ID = re.compile("[0-9a-f]{32}")
-_MOST_TASK = 100  # characters of its name
-_OFTEN = 60.0  # seconds in which the same refusal is written down once
+_MOST_TASK = 100  # characters of a task's name
+_OFTEN = 60.0  # seconds in which the same refusal is recorded once
 
 
 class RefusedError(Exception):
-    """The platform will not answer; the sentence is meant for the coordinator."""
+    """The platform refuses to answer; the message is sent to the coordinator."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """Where a platform keeps what is its own; the coordinator has no say in it."""
+    """The platform's name and the paths of its files; the coordinator cannot influence them."""
 
     name: str
     data: Path
-    store: str  # verdicts of its reviewers; empty: none
+    store: str  # its reviewers' verdicts; empty: none
     blinding_key: Path
     policy: Path
     ledger: Path
@@ -70,12 +68,13 @@ class Home:
 
     @classmethod
     def of(cls, kit: Path, name: str, data: Path, store: str) -> Home:
+        """The paths of a platform with its kit, data and verdicts in these places."""
         ledger, memory = kit / "ledger" / "ledger.jsonl", kit / "memory"
         return cls(name, data, store, kit / BLINDING_KEY, kit / POLICY, ledger, memory)
 
 
 class Outcome(NamedTuple):
-    """What becomes of a request: a payload, or a state and a sentence."""
+    """The outcome of a request: a payload, or a state and the reason."""
 
     state: str = "done"
     why: str = ""
@@ -84,15 +83,15 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Memory:
-    """What a platform remembers between the rounds of one run, as it was after each of the last rounds."""
+    """A platform's memory between the rounds of one run: snapshots on disk of the last rounds."""
 
     folder: Path
     attempt: int = -1
     loaded: bool = False
 
     def before(self, round_: int, attempt: int, current: Record) -> Record:
-        """What is remembered at the start of a round. A coordinator that begins anew, after a crash, may ask for a
-        round that was answered before: then what that round changed is forgotten.
+        """The memory at the start of a round. A coordinator that restarts after a crash may repeat a round that was
+        already answered: in a new attempt, the snapshot from before the round is loaded instead of `current`.
         """
         if self.loaded and attempt == self.attempt:
             return current
@@ -101,6 +100,7 @@ class Memory:
         return load_record(self._path(max(earlier))) if earlier else {}
 
     def keep(self, round_: int, memory: Record) -> None:
+        """Saves the memory after a round, and deletes snapshots that are no longer needed."""
         if not memory:
             return
         save_record(self._path(round_), memory)
@@ -117,17 +117,19 @@ class Memory:
 
 @dataclass
 class Worker:
-    """Answers requests whose origin is certain, one after the other."""
+    """Answers requests whose origin has been verified, one at a time."""
 
     home: Home
     participant: Participant | None = None
-    run: str = ""  # for which it is ready
+    run: str = ""  # the run it is ready for
     run_id: str = ""
     memory: Memory = field(default_factory=lambda: Memory(Path()))
     policy: Policy = field(default_factory=Policy)
     ledger: Ledger | None = None
     sent: Counter[int] = field(default_factory=Counter)  # bytes by round
-    last: tuple[tuple[object, ...], Outcome] | None = None  # what was answered, in case it got lost on its way
+    last: tuple[tuple[object, ...], Outcome] | None = (
+        None  # the last request and its outcome, if it was lost in transit
+    )
 
     def __call__(self, request: Request, payload: Payload) -> Outcome:
         try:
@@ -140,16 +142,16 @@ class Worker:
             return Outcome("refused", str(error))
         except (UserError, DivergedError, CodecError) as error:
             _say(f"{request.task}: {error}")
-            # What a reader of files says may quote them; it is for the platform's own people.
-            return Outcome("failed", "the reason is in the platform's own log")
+            # The message may quote private files, so it stays on the platform.
+            return Outcome("failed", "see the platform's own log for the reason")
         except MemoryError:
             return Outcome("failed", "out of memory")
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            return Outcome("failed", f"{type(error).__name__}; the reason is in the platform's own log")
+            return Outcome("failed", f"{type(error).__name__}; see the platform's own log for the reason")
 
     def refuse(self, run: str, round_: int, task: str, why: str) -> None:
-        """Writes into the ledger what was asked for in vain."""
+        """Records a refused request in the ledger."""
         self.ledger = self.ledger or Ledger.open(self.home.ledger, say=_say)
         self.ledger.refuse(run=run, round=_counted(task, round_), task=task, why=why)
 
@@ -164,7 +166,7 @@ class Worker:
         except UserError as error:
             raise RefusedError(str(error)) from None
         if asked.feedback.users == "table":
-            raise RefusedError("feedback.table names a file, and nobody else has a say in which files are read here")
+            raise RefusedError("feedback.table names a file, and a platform alone decides which files it reads")
         participant = participate(
             agreement,
             name=self.home.name,
@@ -189,10 +191,10 @@ class Worker:
 
     def _task(self, request: Request, payload: Payload) -> Outcome:
         if self.participant is None or (self.run, self.run_id) != (request.run, request.run_id):
-            return Outcome(UNREADY, "it has not been told of this run yet")
+            return Outcome(UNREADY, "it has not begun this run yet")
         algorithm, site = self.participant.algorithm, self.participant.site
         if request.task not in tasks(algorithm):
-            raise RefusedError(f"there is no task {request.task!r} in this method")
+            raise RefusedError(f"this method has no task {request.task!r}")
         asked = (request.run_id, request.attempt, request.round, request.task, request.sha256)
         if self.last is not None and self.last[0] == asked:
             return self._again(request, self.last[1])
@@ -205,7 +207,7 @@ class Worker:
             outcome = self._leave(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
                 self.memory.keep(request.round, site.memory)
-        except BaseException:  # what did not leave did not happen
+        except BaseException:  # a reply that was not sent must leave no trace in memory
             site.memory = remembered
             raise
         self.last = (asked, outcome)
@@ -213,8 +215,8 @@ class Worker:
 
     @contextlib.contextmanager
     def _watched_training(self) -> Iterator[None]:
-        """Within it, training on fewer sentences than the policy allows is refused before it begins, whatever the
-        method says about itself.
+        """Within this context, training on fewer sentences than the policy allows is refused before it begins, whatever
+        the method says about itself.
         """
 
         def fit_if_allowed(work: Work) -> Fitted:
@@ -229,11 +231,13 @@ class Worker:
             meeting.reset(token)
 
     def _leave(self, request: Request, reply: Record, *, half: bool) -> Outcome:
-        """Past the policy, or not at all."""
+        """Encodes a reply and passes it on to `_again`."""
         return self._again(request, Outcome(payload=encode(reply, half=half)))
 
     def _again(self, request: Request, outcome: Outcome) -> Outcome:
-        """Past the limits on size and into the ledger, as often as it leaves."""
+        """Checks the policy's limits on size and records the reply in the ledger, each time it is sent. Raises
+        RefusedError if it exceeds a limit.
+        """
         assert self.ledger is not None
         round_, found = _counted(request.task, request.round), fields(outcome.payload)
         objection = self.policy.objection_to_reply(
@@ -248,16 +252,18 @@ class Worker:
 
 @dataclass
 class Gate:
-    """Lets through what the coordinator signed for this platform, once; signs what goes back."""
+    """Admits requests that the coordinator signed for this platform, each once, and signs the replies."""
 
     worker: Worker
     federation: str
     signer: Signer
     verifier: Verifier
-    refused: dict[str, float] = field(default_factory=dict)  # why: when it was last written down
+    refused: dict[str, float] = field(default_factory=dict)  # reason: when it was last recorded
 
     def __call__(self, head: object, payload: Blob | None) -> tuple[Envelope | None, Payload]:
-        """The signed reply; none if the request is not the coordinator's: then nothing at all is said to it."""
+        """The signed reply and its payload; (None, b"") if the coordinator did not sign the request: no reason is
+        given to an impostor.
+        """
         try:
             envelope = Envelope.from_json(head)
             request = self.verifier.open(envelope, Request, role="coordinator", name=COORDINATOR)
@@ -282,18 +288,18 @@ class Gate:
 
     def _check(self, request: Request) -> None:
         if request.to != self.worker.home.name:
-            raise ForgedError(f"it was made for {request.to}")
+            raise ForgedError(f"it is addressed to {request.to}")
         run_name(request.run)
         if not 0 < len(request.task) <= _MOST_TASK or not request.task.isascii() or not request.task.isidentifier():
-            raise ForgedError("its task has no proper name")
+            raise ForgedError("the name of its task is invalid")
         if not _RUN_ID.fullmatch(request.run_id):
-            raise ForgedError("its run has no proper number")
+            raise ForgedError("its run ID is invalid")
         if not (0 <= request.round < 2**31 and 0 < request.seconds <= 1e7 and 0 <= request.bytes <= MOST_PAYLOAD):
-            raise ForgedError("a number of it is out of bounds")
+            raise ForgedError("one of its numbers is out of bounds")
 
     def _once(self, request: Request) -> Outcome | None:
-        """Written down before anything is done: a request counts once, whatever happens in between. If it cannot be
-        written, nothing is done, and that is the outcome.
+        """Records the request's number before anything is done, so that it is never answered again, whatever happens
+        next. Returns None, or a failure if the number cannot be written. Raises ForgedError if it is not new.
         """
         folder = self.worker.home.memory / request.run_id
         path, now = folder / "seen.json", [request.attempt, request.number]
@@ -307,20 +313,20 @@ class Gate:
             return None
         except OSError as error:
             _say(f"{path}: {error.strerror}")
-            return Outcome("failed", "the platform's disk is full, or cannot be written")
+            return Outcome("failed", "the platform's disk is full or not writable")
 
     def _refuse(self, why: str) -> None:
-        """The same many times is written down once in a while: nobody fills the disk with it."""
+        """Logs a refusal; the same reason enters the ledger at most once a minute, so that it cannot fill the disk."""
         _say(f"refused: {why}")
         if time.monotonic() - self.refused.get(why, -_OFTEN) >= _OFTEN:
             self.refused[why] = time.monotonic()
-            with contextlib.suppress(UserError):  # a ledger that cannot be written lets nothing leave either
+            with contextlib.suppress(UserError):  # nothing is lost: no reply is sent without a writable ledger either
                 self.worker.refuse("", 0, "(message)", f"not the coordinator's request: {why}")
 
 
 def _tidy(memory: Path) -> None:
-    """Of runs long past, only that they were is remembered: none of their requests counts again."""
-    asked = {path.parent: path.stat().st_mtime_ns for path in memory.glob("*/seen.json")}  # when it was last
+    """Deletes the memory of old runs, except the number of their last request: none of them is ever answered again."""
+    asked = {path.parent: path.stat().st_mtime_ns for path in memory.glob("*/seen.json")}  # time of the last request
     for folder in sorted(asked, key=lambda it: asked[it])[:-_KEPT_RUNS]:
         for path in folder.iterdir():
             if path.name != "seen.json":
@@ -328,17 +334,17 @@ def _tidy(memory: Path) -> None:
 
 
 def _say(line: str) -> None:
-    """Into the platform's own log."""
+    """Writes a line to the platform's own log."""
     print(shown(line), file=sys.stderr, flush=True)
 
 
 def _counted(task: str, round_: int) -> int:
-    """As people count: from 1, and 0 is before the first round."""
+    """The round as people count it: from 1, with 0 for `begin`."""
     return 0 if task == BEGIN else round_ + 1
 
 
 def serve(channel: Channel, gate: Gate) -> None:
-    """Until the node is gone."""
+    """Answers the node's requests until the node has gone."""
     while (message := channel.receive()) is not None:
         envelope, payload = gate(message.header.get("head"), message.payload)
         head: dict[str, Any] = (
@@ -348,7 +354,7 @@ def serve(channel: Channel, gate: Gate) -> None:
             reply = Blob.of(payload, _spool())
         except OSError as error:
             _say(f"{_spool()}: {error.strerror}")
-            head, reply = {"failed": "the platform's disk is full, or cannot be written"}, Blob.of(b"")
+            head, reply = {"failed": "the platform's disk is full or not writable"}, Blob.of(b"")
         channel.send({"do": "reply", "id": message.header["id"], "head": head}, reply)
 
 
@@ -357,7 +363,7 @@ def _spool() -> Path:
 
 
 def work(channel: Channel, told: dict[str, Any]) -> None:
-    """Serves a platform whose node says where everything lies. The process is confined already (nodes/confined.py)."""
+    """Serves a platform with the paths that its node has sent. The process is already confined (nodes/confined.py)."""
     kit = open_kit(Path(told["kit"]))
     home = Home.of(kit.folder, kit.name, Path(told["data"]), told["store"])
     with contextlib.suppress(ClosedError):

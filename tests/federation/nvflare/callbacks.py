@@ -1,6 +1,7 @@
-"""All that NVFlare 2.9 answers from the network, while the relay's job runs: by process, as (channel, topic).
+"""All messages that NVFlare 2.9 answers from the network while the relay's job runs: (channel, topic) by process.
 
-Found by running it. A test compares it with what the installed version registers, so that nothing new goes unnoticed.
+Found by running it. A test compares this list with what the installed version registers, so that new callbacks are
+noticed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ COMMANDS = {  # of a client, within a message on its admin channel
     *("train.configure_job_log", "train.delete_run", "train.deploy", "train.get_scopes", "train.notify_job_status"),
     *("train.restart", "train.shutdown", "train.start_job"),
 }
-# Topics of channels that take any: what stands for "*" when each is tried
+# Topics to try instead of "*" on channels that accept any
 TOPICS: dict[str, tuple[str, ...]] = {
     "admin": ("admin", *sorted(COMMANDS)),
     "aux_communication": (
@@ -69,7 +70,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
 
 
 def each(pairs: set[Pair]) -> list[Pair]:
-    """With topics in the place of `*`."""
+    """The rules with `*` replaced by topics."""
     return sorted(
         (channel, found) for channel, topic in pairs for found in (TOPICS[channel] if topic == "*" else (topic,))
     )

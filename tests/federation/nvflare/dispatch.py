@@ -1,8 +1,8 @@
-"""A FLARE process without a network: which of its callbacks a message reaches, with the guard in front of them.
+"""A FLARE process without a network: which callbacks a message reaches, with the guard installed.
 
     python -m tests.federation.nvflare.dispatch LOG      a JSON list of [cell, neighbour, headers] on standard input
 
-Prints, for each, whether NVFlare's own dispatch came to the callback; a guard's refusals go to LOG.
+Prints, for each, whether NVFlare's own dispatch reached the callback; the guard's refusals go to LOG.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fedrel.federation.nvflare.guard import Log, install
 
 
 class Everything(Registry):  # type: ignore[misc]  # nvflare has no types
-    """Takes whatever comes, and remembers that it came."""
+    """Accepts every message, and remembers it."""
 
     def __init__(self) -> None:
         super().__init__()

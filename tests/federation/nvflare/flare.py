@@ -1,4 +1,4 @@
-"""A FLARE federation as an organisation may have it already: made and started with NVFlare's own means."""
+"""A FLARE federation as an organisation may already run it: created and started with NVFlare's own tools."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ finally:
 
 
 class Flare:
-    """A server and clients. `user`: the number of the user as whom they run; None: ours."""
+    """A server and clients. `user`: the ID of the user they run as; None: ours."""
 
     def __init__(self, folder: Path, clients: tuple[str, ...], *, user: int | None = None, guarded: bool = False):
         self.folder, self.clients, self.user, self.guarded = folder, clients, user, guarded
-        self.only: set[str] | None = None  # who is guarded, if not all
+        self.only: set[str] | None = None  # which of them are guarded; None: all
         self.port = free_port()
         self.sockets: dict[str, Path] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -89,7 +89,7 @@ class Flare:
         return made
 
     def _copy_python(self) -> None:
-        """An interpreter in somebody's home cannot be started by another user; a copy can."""
+        """Copies the interpreter: another user cannot start one in a private home directory."""
         base, there = Path(sys.base_prefix), self.folder.parent / "python"
         unwanted = shutil.ignore_patterns("site-packages", "test", "__pycache__", "config-*", "idlelib", "*.a")
         shutil.copytree(base / "lib", there / "lib", ignore=unwanted, symlinks=True)
@@ -137,14 +137,14 @@ class Flare:
             )
 
     def arguments(self, name: str) -> list[str]:
-        """Of FLARE's programs."""
+        """The command-line arguments of FLARE's programs."""
         kind = "server" if name == "server" else "client"
         settings = ["secure_train=true", *([f"uid={name}"] if kind == "client" else [])]
         where = ["-m", str(self.kits / name), "-s", f"fed_{kind}.json"]
         return [*where, "--set", *settings, "org=org", "config_folder=config"]
 
     def attack(self, name: str, tries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What comes of it when this client, which must not be running, sends all that."""
+        """The answers when this client, which must not be running, sends all these messages."""
         command = [self.python, "-m", "tests.federation.nvflare.rogue", *self.arguments(name)]
         done = subprocess.run(
             command, input=json.dumps(tries), capture_output=True, text=True, timeout=300, env=self.environment
@@ -154,7 +154,7 @@ class Flare:
         return found
 
     def refusals(self) -> list[dict[str, Any]]:
-        """What the guards wrote down."""
+        """The refusals that the guards recorded."""
         return [json.loads(line) for log in self.kits.glob("*/guard.jsonl") for line in log.read_text().splitlines()]
 
     def __exit__(self, *_: object) -> None:
@@ -169,7 +169,7 @@ class Flare:
             process.wait(10)
 
     def ask(self, *what: str) -> Any:
-        """What an admin of the FLARE federation asks."""
+        """Sends a command as an admin of the FLARE federation."""
         command = [self.python, "-c", _COMMAND, ADMIN, str(self.kits / ADMIN), *what]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.story()}"

@@ -1,9 +1,9 @@
-"""A member of a FLARE federation that means ill: a genuine client that has logged in, and then sends what none sends.
+"""A malicious member of a FLARE federation: a genuine client that logs in, and then sends what no client sends.
 
     python -m tests.federation.nvflare.rogue ARGUMENTS OF FLARE'S CLIENT    a JSON list of what to try on standard input
 
 Each try is {"to", "channel", "topic", "command", "body", "stream"}: `command` goes inside a message for the admin
-channel; `stream` sends it the way large messages travel. The answers are printed as one line of JSON.
+channel; `stream` sends it as large messages are sent. The answers are printed as one line of JSON.
 """
 
 from __future__ import annotations

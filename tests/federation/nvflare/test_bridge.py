@@ -1,4 +1,4 @@
-"""The bridge between a node and FLARE's job: who may come, what gets through, and what a bad neighbour cannot do."""
+"""The bridge between a node and FLARE's job: who may connect, what it passes on, and what a hostile relay cannot do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedrel.errors import UserError
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.nodes.relay import relay
 from fedrel.federation.nvflare import bridge, job, site
-from fedrel.federation.nvflare.line import VARIABLE, Line, NoSocketError, socket_path
+from fedrel.federation.nvflare.node_link import VARIABLE, NodeLink, NoSocketError, socket_path
 
 HEAD = {"text": "{}", "certificate": "c", "signature": "s"}
 
@@ -57,7 +57,7 @@ def start(tmp_path):
 
 
 def heard(channel, **wanted):
-    """The next message that says this, past others."""
+    """The next message with these fields; others are skipped."""
     until = time.monotonic() + 5
     while time.monotonic() < until:
         message = channel.receive(until - time.monotonic())
@@ -67,7 +67,7 @@ def heard(channel, **wanted):
     raise AssertionError(wanted)
 
 
-def test_a_request_reaches_the_platforms_node_and_its_answer_comes_back(start):
+def test_a_request_reaches_the_platforms_node_and_its_reply_comes_back(start):
     node, connect = start(bridge.PlatformSide)
     heard(node, do="state", state="no FLARE job is connected")
     flare = connect()
@@ -88,7 +88,7 @@ def test_a_request_reaches_the_platforms_node_and_its_answer_comes_back(start):
     heard(node, do="unwanted", id=7)
 
 
-def test_what_flare_holds_open_is_a_copy(start):
+def test_flare_gets_a_copy_of_a_payload(start):
     node, connect = start(bridge.PlatformSide)
     flare = connect()
     heard(flare, do="hello")
@@ -104,7 +104,7 @@ def test_what_flare_holds_open_is_a_copy(start):
     assert answer.read(100) == b"answer"
 
 
-def test_a_process_of_another_user_is_cut_off_unheard(start):
+def test_a_process_of_another_user_is_disconnected_unread(start):
     node, connect = start(bridge.PlatformSide, users=[os.getuid() + 1])
     stranger = connect()
     with contextlib.suppress(ClosedError):
@@ -127,27 +127,27 @@ def test_a_process_of_another_user_is_cut_off_unheard(start):
         {},
     ],
 )
-def test_whoever_talks_nonsense_is_cut_off(start, nonsense):
+def test_an_invalid_message_disconnects_the_relay(start, nonsense):
     node, connect = start(bridge.PlatformSide)
     flare = connect()
     heard(flare, do="hello")
     flare.send(nonsense, Blob.of(b"x"))
     message = heard(node, do="state", state="no FLARE job is connected") and node.receive(5)
-    assert "nobody understands" in message.header["state"]
-    assert heard(connect(), do="hello")  # the next one is welcome
+    assert "sent an invalid message" in message.header["state"]
+    assert heard(connect(), do="hello")  # the next relay is accepted
 
 
-def test_an_open_file_that_is_none_is_not_read(start):
+def test_a_payload_that_is_not_a_regular_file_is_not_read(start):
     node, connect = start(bridge.PlatformSide)
     flare = connect()
     reading, writing = os.pipe()
     flare.send({"do": "request", "id": 1, "head": HEAD}, Blob(reading))
     heard(node, do="state", state="no FLARE job is connected")
-    assert "nobody understands" in node.receive(5).header["state"]
+    assert "sent an invalid message" in node.receive(5).header["state"]
     os.close(writing)
 
 
-def test_the_newest_relay_counts(start):
+def test_a_new_relay_replaces_the_old(start):
     node, connect = start(bridge.PlatformSide)
     old = connect()
     heard(old, do="hello")
@@ -159,7 +159,7 @@ def test_the_newest_relay_counts(start):
     heard(node, do="request", id=1)
 
 
-# ------------------------------------------------------------------------------------------------ the coordinator's
+# ------------------------------------------------------------------------------------------------ at the coordinator
 
 
 def tell_members(node, members):
@@ -201,7 +201,7 @@ def test_the_coordinator_asks_and_is_answered(coordinator):
     assert node.receive(0.2) is None
 
 
-def test_an_answer_that_is_too_large_is_not_kept(coordinator):
+def test_a_reply_that_is_too_large_is_not_stored(coordinator):
     node, flare = coordinator
     here(flare, "p0")
     node.send({"do": "ask", "to": "p0", "id": 1, "head": HEAD, "most": 10}, Blob.of(b""))
@@ -212,34 +212,34 @@ def test_an_answer_that_is_too_large_is_not_kept(coordinator):
 
 
 @pytest.mark.parametrize("name", ["admin", "nobody", "x" * 5000])
-def test_who_is_no_platform_is_not_there(coordinator, name):
+def test_a_name_that_is_not_a_platforms_is_refused(coordinator, name):
     node, flare = coordinator
     here(flare, name)
-    assert "among the members" in heard(node, do="refused").header["why"]
+    assert "list of members" in heard(node, do="refused").header["why"]
     assert node.receive(0.2) is None
 
 
-def test_who_is_shut_out_is_gone_and_all_are_when_the_job_is(coordinator):
+def test_a_revoked_platform_is_gone_and_all_are_when_the_job_ends(coordinator):
     node, flare = coordinator
     for name in ("p0", "p1"):
         here(flare, name)
         heard(node, do="here", name=name)
     tell_members(node, {"p0": "platform"})
-    assert heard(node, do="gone", name="p1").header["why"] == "shut out"
+    assert heard(node, do="gone", name="p1").header["why"] == "revoked"
     flare.close()
-    assert "the FLARE job is gone" in heard(node, do="gone", name="p0").header["why"]
+    assert "the FLARE job has gone" in heard(node, do="gone", name="p0").header["why"]
     heard(node, do="relay", here=False)
 
 
-# ------------------------------------------------------------------------------------------------ what people set up
+# ------------------------------------------------------------------------------------------------ set-up
 
 
-def test_the_relay_finds_a_node_that_is_started_again():
+def test_the_relay_reconnects_to_a_restarted_node():
     heard_of, changes = [], []
     with tempfile.TemporaryDirectory() as short:
-        line = Line(Path(short) / bridge.SOCKET, heard_of.append, changes.append)
-        line.start()
-        assert not line.send({"do": "here"})
+        link = NodeLink(Path(short) / bridge.SOCKET, heard_of.append, changes.append)
+        link.start()
+        assert not link.send({"do": "here"})
         for _ in range(2):
             with bridge.listen(Path(short), own=True) as listener:
                 connection, _ = listener.accept()
@@ -249,7 +249,7 @@ def test_the_relay_finds_a_node_that_is_started_again():
                     time.sleep(0.01)
                 assert heard_of.pop().header == {"do": "hello"}
                 connection.close()
-        line.close()
+        link.close()
     assert changes[:3] == [True, False, True]
 
 
@@ -271,7 +271,7 @@ def test_a_folder_of_another_user_needs_a_place_outside_the_kit(tmp_path):
         folder.mkdir(mode=0o700)
     tmp_path.chmod(0o755)
     assert relay(kit, None, None).own
-    assert "whoever holds a certificate" in relay(kit, None, None).warnings([kit])[0]
+    assert "anyone with a certificate" in relay(kit, None, None).warnings([kit])[0]
     foreign = relay(kit, tmp_path / "out", other)
     assert foreign.warnings([kit, data]) == []
     for arguments in ((None, other), (tmp_path / "kit" / "in", None), (tmp_path / ("x" * 120), None), (None, "no one")):
@@ -279,7 +279,7 @@ def test_a_folder_of_another_user_needs_a_place_outside_the_kit(tmp_path):
             relay(kit, *arguments)
 
 
-def test_text_that_flare_could_read_is_told_of(tmp_path, monkeypatch):
+def test_text_that_flare_could_read_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "parents", property(lambda self: ()))  # those of the test are closed
     data, file = tmp_path / "data", tmp_path / "train.jsonl"
     data.mkdir(mode=0o755)
@@ -292,7 +292,7 @@ def test_text_that_flare_could_read_is_told_of(tmp_path, monkeypatch):
     assert foreign.warnings([data, file]) == []
 
 
-def test_a_socket_of_ones_own_is_closed_to_others(tmp_path):
+def test_a_socket_for_our_own_user_is_closed_to_others(tmp_path):
     with tempfile.TemporaryDirectory() as short:
         folder = Path(short) / "in"
         for own, modes in ((True, (0o700, 0o600)), (False, (0o711, 0o666))):
@@ -329,5 +329,5 @@ def test_a_site_is_told_of_the_socket_and_the_class(fedrel, tmp_path, kind, want
     assert default.read_text().count(wanted) == 0
 
 
-def test_what_is_no_startup_kit_is_refused(refused, tmp_path):
-    assert "no startup kit" in refused("nvflare", "site", tmp_path, "--relay", "/run/relay.sock")
+def test_a_folder_that_is_not_a_startup_kit_is_refused(refused, tmp_path):
+    assert "not a startup kit" in refused("nvflare", "site", tmp_path, "--relay", "/run/relay.sock")

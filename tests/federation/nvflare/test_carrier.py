@@ -1,4 +1,4 @@
-"""A FLARE federation carries our messages: the same weights as in one process, and nothing that FLARE could read."""
+"""A FLARE federation carries our messages: the weights are the same as in one process, and FLARE can read no secret."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.slow
 PLATFORMS = ("p0", "p1")
 SETTINGS = ("method.name=evidence", "extractor.embeddings=trainable", "training.rounds=2")
 ROOT = os.getuid() == 0
-NOBODY = 65534 if ROOT else None  # as whom FLARE runs, where a test can choose
+NOBODY = 65534 if ROOT else None  # the user FLARE runs as, where a test can choose
 
 
 @pytest.fixture
 def place():
-    """A folder that another user can enter, with a short path for sockets; what lies in it need not be readable."""
+    """A folder that another user can enter, with a path short enough for sockets; files in it may be private."""
     folder = Path(tempfile.mkdtemp(prefix="fedrel-"))
     folder.chmod(0o755)
     yield folder
@@ -74,7 +74,7 @@ class Both:
             for name in ("coordinator", *PLATFORMS):
                 self.start(name)
             for name in PLATFORMS:
-                self.wait_until("coordinator", f"{name} joined by way of the FLARE site {name}")
+                self.wait_until("coordinator", f"{name} connected via FLARE site {name}")
         except BaseException:
             self.__exit__()
             raise
@@ -92,7 +92,7 @@ def together(world, folder):
     return execution.state["weights"], execution.finish()
 
 
-def test_the_same_weights_by_way_of_flare_which_runs_as_another_user_and_is_guarded(place, tmp_path):
+def test_the_weights_are_the_same_through_a_guarded_flare_of_another_user(place, tmp_path):
     with Both(place, guarded=True) as both:
         weights, result = together(both.nodes.world, tmp_path / "together")
         apart = both.nodes.train("run", *SETTINGS)
@@ -101,20 +101,20 @@ def test_the_same_weights_by_way_of_flare_which_runs_as_another_user_and_is_guar
         assert apart["test"] == result["test"]
         assert ("read this text" in both.said("p0")) == (NOBODY is None)
 
-        # a platform's node that is started again is noticed, and found again
+        # the restart of a platform's node is noticed, and the node found again
         both.nodes.nodes["p1"].terminate()
         both.nodes.nodes["p1"].wait(30)
-        both.wait_until("coordinator", "p1 is gone: its node ended")
+        both.wait_until("coordinator", "p1 disconnected: its node ended")
         both.start("p1")
         again = both.nodes.train("again", *SETTINGS)
         assert again["test"] == result["test"]
 
-        # so is a job that is aborted in the middle of a run: the next one takes its place, and the run goes on
+        # a job aborted during a run is replaced by the next one, and the run continues
         given = [part for setting in (*SETTINGS, "training.rounds=40") for part in ("--set", setting)]
         both.nodes.submit(str(both.nodes.world / "experiment.toml"), *given, "--name", "third")
         both.nodes.wait("third", lambda status: status["round"] >= 2)
         both.flare.ask("abort", both.job)
-        both.wait_until("coordinator", "p0 is gone: the FLARE job is gone")
+        both.wait_until("coordinator", "p0 disconnected: the FLARE job has gone")
         assert both.nodes.status("third")["round"] < 40
         both.flare.submit()
         ended = both.nodes.wait("third", lambda status: status["state"] in ("done", "failed"), 200)
@@ -124,7 +124,7 @@ def test_the_same_weights_by_way_of_flare_which_runs_as_another_user_and_is_guar
 
 
 def test_nvflare_registers_what_is_known(place):
-    """Every callback of every process of NVFlare's, while the relay's job runs."""
+    """Every callback of every NVFlare process while the relay's job runs."""
     probe = place / "probe"
     probe.mkdir()
     both = Both(place, guarded=False)
@@ -150,7 +150,7 @@ def _role(cell: str) -> str:
 
 
 def attacks(texts: list[Path]) -> list[dict[str, Any]]:
-    """All that p0 answers, and its shell on these files."""
+    """Every message that p0 answers, and its shell on these files."""
     shell: list[dict[str, Any]] = [
         {"to": "p0", "channel": "admin", "topic": "admin", "command": "sys.shell", "body": f"{word} {path}"}
         for path in texts
@@ -183,7 +183,7 @@ def secrets_of(place):
 
 
 @pytest.mark.parametrize("who", ["the client alone", "client and server"])
-def test_behind_the_guard_a_peer_gets_no_answer_from_any_callback(place, who):
+def test_with_the_guard_a_peer_reaches_no_callback(place, who):
     texts = secrets_of(place)
     flare = lone_flare(place, guarded=True)
     flare.only = {"p0"} if who == "the client alone" else None
@@ -198,7 +198,7 @@ def test_behind_the_guard_a_peer_gets_no_answer_from_any_callback(place, who):
 
 
 @pytest.mark.skipif(not ROOT, reason="to run FLARE as another user takes root")
-def test_without_the_guard_a_peer_has_a_shell_but_neither_text_nor_keys(place):
+def test_without_the_guard_a_peer_gets_a_shell_but_neither_text_nor_keys(place):
     texts = secrets_of(place)
     open_to_all = place / "hello.txt"
     open_to_all.write_text("hello")

@@ -1,4 +1,4 @@
-"""NVFlare answers a lot from the network; behind the guard, only what the relay's job needs."""
+"""NVFlare answers many messages from the network; with the guard, only those that the relay's job needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CELLS = {"client": "p0", "client job": "p0.J", "server": "server", "server job":
 _STREAM = {("sm__STREAM", "sm__ACK"), ("sm__STREAM", "sm__ERROR")}
 _REPLIES = ("return_only", "server_command:get_task")
 _BYE = ("cellnet.channel", "bye")
-# What each may ask of each: (receiver, origin, neighbour) as names of cells. Whatever is not here is refused.
+# Allowed requests by (receiver, origin, neighbour), as names of cells. All others are refused.
 ALLOWED = {
     ("client", "server", "server"): {("admin", "admin"), _BYE, _REPLIES, *_STREAM},
     ("client", "p0.J", "p0.J"): {("admin", "train.notify_job_status"), _BYE, _REPLIES, *_STREAM},
@@ -55,7 +55,7 @@ ALLOWED = {
     },
     ("server job", "p1", "server"): {("sm__STREAM", "sm__ERROR")},
 }
-# Others who may try: a peer by way of the server or of a connection of its own, somebody who claims to be the server, …
+# Other attackers: a peer through the server or over its own connection, a cell that claims to be the server, …
 STRANGERS = [
     ("client", "p1", "server"),
     ("client", "p1", "p1"),
@@ -91,7 +91,7 @@ def headers(origin, destination, channel, topic, *, stream=False, kind="req"):
 
 
 def dispatched(tmp_path, tries):
-    """Whether each came to a callback of NVFlare's, with the guard installed."""
+    """Whether each message reached a callback of NVFlare's, with the guard installed."""
     command = [sys.executable, "-m", "tests.federation.nvflare.dispatch", str(tmp_path / "log.jsonl")]
     done = subprocess.run(command, input=json.dumps(tries), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -105,7 +105,7 @@ def test_each_callback_of_nvflare_is_refused_unless_the_relay_needs_it(tmp_path)
         for stream, pairs in ((False, REQUESTS[receiver]), (True, STREAMS[receiver])):
             for pair in each(pairs):
                 if pair == ("sm__STREAM", "sm__DATA"):
-                    continue  # what it carries counts, and is tried as well
+                    continue  # the message in the stream counts, and is tried too
                 tries.append((cell, neighbour, headers(origin, cell, *pair, stream=stream)))
                 wanted.append(pair in allowed)
     found = dispatched(tmp_path, tries)
@@ -138,13 +138,13 @@ def test_each_callback_of_nvflare_is_refused_unless_the_relay_needs_it(tmp_path)
         ("p0.J", "server", "server.J", "p1", False),
     ],
 )
-def test_no_site_reaches_another_by_way_of_a_third(cell, neighbour, origin, destination, passed):
+def test_no_site_reaches_another_through_a_third(cell, neighbour, origin, destination, passed):
     for kind in ("req", "reply", "return"):
         found = headers(origin, destination, "admin", "admin", kind=kind)
         assert (rules.objection(cell, neighbour, found) is None) == passed
 
 
-def test_the_server_commands_what_the_job_needs_and_nobody_else_anything():
+def test_only_the_server_commands_and_only_what_the_job_needs():
     needed = {f"train.{it}" for it in ("deploy", "start_job", "abort")}
     needed |= {f"scheduler.{it}_resource" for it in ("check", "cancel")}
     for command in COMMANDS:
@@ -155,11 +155,11 @@ def test_the_server_commands_what_the_job_needs_and_nobody_else_anything():
 
 
 @pytest.mark.parametrize("broken", [{}, {"cn__origin": 1, "cn__destination": "p0"}, {"cn__origin": "server"}])
-def test_a_message_without_proper_names_is_refused(broken):
+def test_a_message_without_valid_names_is_refused(broken):
     assert rules.objection("p0", "server", broken) is not None
 
 
-def test_a_reply_is_taken_from_those_who_can_be_asked_alone():
+def test_a_reply_is_accepted_only_from_cells_that_can_be_asked():
     for origin, fine in (("server", True), ("p1", False)):
         found = headers(origin, "p0", "task", "heart_beat", kind="reply")
         assert (rules.objection("p0", "server", found) is None) == fine
@@ -167,7 +167,7 @@ def test_a_reply_is_taken_from_those_who_can_be_asked_alone():
 
 
 def test_nvflare_registers_callbacks_where_it_did():
-    """A new place in its source may mean a new callback: run the slow test, look at it, and change the number."""
+    """A new place in its source may mean a new callback: run the slow test, review it, and change the number."""
     spec = importlib.util.find_spec("nvflare")
     root = Path(spec.origin).parent
     places = Counter()

@@ -1,1 +1,1 @@
-"""A narrow transport: one HTTPS service of six messages at the coordinator; platforms and admins only call it."""
+"""The HTTPS transport: one service with six messages at the coordinator, which platforms and admins call."""

@@ -1,5 +1,5 @@
-"""Calls the coordinator: one connection over TLS, through a proxy where the environment names one. Standard library
-alone: this is the code of a platform that the network can reach.
+"""An HTTPS client for the coordinator, which honours HTTPS_PROXY. It handles untrusted input on a platform, and uses
+only the standard library.
 """
 
 from __future__ import annotations
@@ -24,32 +24,35 @@ from fedrel.federation.https.tls import client_context
 
 _PIECE = 2**20
 _CONNECT = 10.0  # seconds
-_MOST_ANSWER = 64 * 2**10  # bytes of an answer that is no request and no status
+_MOST_ANSWER = 64 * 2**10  # bytes of an answer other than a request or a status
 
 
 class UnreachableError(Exception):
-    """The coordinator did not answer; the sentence says why, and what to look at."""
+    """The coordinator did not answer; the message says why, and what to check."""
 
 
 class ProxyError(OSError):
-    """The proxy that the environment names is none, or does not let us through."""
+    """The proxy in HTTPS_PROXY is invalid, or refuses the connection."""
 
 
 class Answer(NamedTuple):
+    """An answer of the coordinator: HTTP status and body."""
+
     status: int
     content: bytes
 
     @property
     def why(self) -> str:
+        """The coordinator's reason for a refusal."""
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(self.content)
             if isinstance(found, dict) and isinstance(found.get("why"), str):
                 return str(found["why"][:500])
-        return f"the coordinator answers with status {self.status}"
+        return f"the coordinator answered with status {self.status}"
 
     @property
     def final(self) -> bool:
-        """Whether it is no use to try again."""
+        """Whether the refusal is permanent: trying again is useless."""
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(self.content)
             return isinstance(found, dict) and found.get("final") is True
@@ -57,7 +60,7 @@ class Answer(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A request that came as the answer to a poll."""
+    """A request, received in answer to a poll."""
 
     id: int
     head: dict[str, Any]
@@ -66,7 +69,9 @@ class Fetched(NamedTuple):
 
 @dataclass
 class Link:
-    """Made anew after every failure; a renewed certificate is read then. Use it in one thread."""
+    """A connection to the coordinator, for use in one thread. After a failure it reconnects with the current
+    certificate. All calls raise UnreachableError if there is no answer.
+    """
 
     host: str
     port: int
@@ -74,6 +79,9 @@ class Link:
     _connection: HTTPSConnection | None = field(default=None, repr=False)
 
     def poll(self, session: str, have: int, version: str, spool: Path) -> Fetched | Answer:
+        """Asks for a request other than number `have`; Answer 204 if there is none within POLL_SECONDS. A large payload
+        is stored in `spool`.
+        """
         body = json.dumps({"session": session, "have": have, "version": version}).encode()
         with self._errors():
             response = self._send("POST", messages.POLL, body, timeout=messages.POLL_SECONDS + _CONNECT)
@@ -83,10 +91,12 @@ class Link:
             return _fetch(int(number), response, spool)
 
     def call(self, method: str, path: str, body: bytes = b"", *, most: int = _MOST_ANSWER) -> Answer:
+        """Sends a message and returns the answer, of at most `most` bytes."""
         with self._errors():
             return self._answer(self._send(method, path, body, timeout=60.0), most)
 
     def reply(self, number: int, head: dict[str, Any], payload: Blob | None) -> Answer:
+        """Sends the reply to a request."""
         start = messages.head(head)
         with self._errors():
             return self._answer(self._send("POST", f"{messages.REPLY}{number}", start, payload, timeout=60.0))
@@ -120,7 +130,7 @@ class Link:
                 assert payload is not None
                 connection.send(payload.piece(place))
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
-            # Whoever refuses a body closes the connection early, and its reason may have arrived.
+            # A server that refuses a body closes the connection early, but its reason may have arrived.
             response = connection.getresponse()
             if response.status < 400:
                 raise
@@ -140,7 +150,7 @@ class Link:
         except OSError as error:
             connection.close()
             if proxy is not None and not isinstance(error, ssl.SSLError):
-                raise ProxyError(f"the proxy {proxy.host}:{proxy.port} does not let us through: {error}") from None
+                raise ProxyError(f"the proxy {proxy.host}:{proxy.port} refused the connection: {error}") from None
             raise
         assert connection.sock is not None
         _notice_silence(connection.sock)
@@ -150,7 +160,7 @@ class Link:
     def _answer(self, response: HTTPResponse, most: int = _MOST_ANSWER) -> Answer:
         content = response.read(most + 1)
         if len(content) > most:
-            raise ValueError("an answer that is too long")
+            raise ValueError("the answer is too long")
         if response.will_close or not response.isclosed():
             self.close()
         return Answer(response.status, content)
@@ -159,7 +169,7 @@ class Link:
 def _fetch(number: int, response: HTTPResponse, spool: Path) -> Fetched:
     size = response.length
     if size is None or not messages.LENGTH <= size <= messages.LENGTH + messages.MOST_HEAD + messages.MOST_PAYLOAD:
-        raise ValueError("a request of unknown length, or too long")
+        raise ValueError("the request is too long or has no length")
     length = messages.head_length(_exactly(response, messages.LENGTH))
     head = messages.parse(_exactly(response, length))
     left = size - messages.LENGTH - length
@@ -167,7 +177,7 @@ def _fetch(number: int, response: HTTPResponse, spool: Path) -> Fetched:
     while left > 0:
         piece = response.read(min(left, _PIECE))
         if not piece:
-            raise ValueError("a request that was cut off")
+            raise ValueError("the request was cut off")
         payload.write(piece)
         left -= len(piece)
     response.read()
@@ -177,7 +187,7 @@ def _fetch(number: int, response: HTTPResponse, spool: Path) -> Fetched:
 def _exactly(response: HTTPResponse, count: int) -> bytes:
     found = response.read(count)
     if len(found) != count:
-        raise ValueError("a request that was cut off")
+        raise ValueError("the request was cut off")
     return found
 
 
@@ -188,7 +198,9 @@ class _Proxy(NamedTuple):
 
 
 def _proxy(host: str, port: int) -> _Proxy | None:
-    """As HTTPS_PROXY and NO_PROXY say. The proxy sees where the connection goes, and how long and large it is."""
+    """The proxy that HTTPS_PROXY and NO_PROXY prescribe, if any. It sees the coordinator's address, and the times and
+    sizes of messages.
+    """
     address = urllib.request.getproxies_environment().get("https")
     if not address or urllib.request.proxy_bypass(f"{host}:{port}"):
         return None
@@ -198,7 +210,7 @@ def _proxy(host: str, port: int) -> _Proxy | None:
     except ValueError:
         host_, port_ = None, 0
     if not host_ or parts.scheme != "http":
-        raise ProxyError("HTTPS_PROXY is not the address of a proxy like http://proxy.example.org:3128")
+        raise ProxyError("HTTPS_PROXY is not a proxy address like http://proxy.example.org:3128")
     headers = {}
     if parts.username is not None:
         user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
@@ -207,7 +219,7 @@ def _proxy(host: str, port: int) -> _Proxy | None:
 
 
 def _notice_silence(connection: socket.socket) -> None:
-    """A cable that was cut is noticed by the system, too."""
+    """Turns on TCP keepalive, so that the system notices a dead connection."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 20_000)):
         if hasattr(socket, option):
@@ -222,9 +234,9 @@ def _explained(error: BaseException, where: str) -> str:
         why = f"is not the coordinator of this federation ({error.verify_message}); is the address right, and the kit?"
         return f"{where} {why}"
     if isinstance(error, ConnectionRefusedError):
-        return f"nobody answers at {where} yet; is the coordinator running, and is the port open from here?"
+        return f"nothing listens at {where} yet; is the coordinator running, and is the port open from here?"
     if isinstance(error, socket.gaierror):
-        return f"no machine is called {where.rpartition(':')[0]}; is the name right?"
+        return f"the host name {where.rpartition(':')[0]} cannot be resolved; is it right?"
     if isinstance(error, ssl.SSLError) and "ALERT" in str(error.reason):
         return f"the coordinator at {where} refuses this kit's certificate ({error.reason})"
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno is not None:

@@ -1,4 +1,4 @@
-"""What an admin can ask a coordinator: who is there, start a run, how is it doing, stop it."""
+"""An admin's session with the coordinator: status, and starting, resuming and stopping runs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,34 @@ from fedrel.federation.signing import Command, Signer
 
 @dataclass
 class Session:
+    """Calls the coordinator with the kit of an admin or viewer. All calls raise UserError if it cannot be reached or
+    refuses, and ShutOutError if it refuses permanently.
+    """
+
     kit: Kit
     link: Link
 
     def look(self) -> dict[str, Any]:
-        """`runs`: their statuses, those at work first. `connected`: platforms by name, with address and version."""
+        """The coordinator's status. `runs`: a list, unfinished ones first. `connected`: address and version of each
+        connected platform, by name. `challenge`: for an admin's next command.
+        """
         answer = self._call("GET", messages.STATUS, most=messages.MOST_STATUS)
         try:
             found = json.loads(answer.content)
             return {key: found[key] for key in ("runs", "connected", "challenge")}
         except (KeyError, TypeError, ValueError, RecursionError):
-            raise UserError(f"{self.kit.host}:{self.kit.port} answers in a way that nobody understands") from None
+            raise UserError(f"{self.kit.host}:{self.kit.port}: not an answer of a coordinator") from None
 
     def state(self, run: str) -> dict[str, Any] | None:
-        """What the coordinator says of one run; none if it knows no such run."""
+        """The status of one run; None if the coordinator has no such run."""
         return next((it for it in self.look()["runs"] if it["run"] == run), None)
 
     def submit(self, run: str, experiment: str) -> int:
-        """Starts, or without an experiment goes on with, a run; its place in the queue, 0 being at work."""
+        """Starts a run, or resumes it if `experiment` is empty. Returns its place in the queue; 0: running or next."""
         return int(self._command("submit", messages.SUBMIT, run, experiment)["place"])
 
     def stop(self, run: str) -> None:
+        """Stops a run."""
         self._command("stop", messages.STOP, run)
 
     def _command(self, do: str, path: str, run: str, experiment: str = "") -> dict[str, Any]:
@@ -50,7 +57,7 @@ class Session:
 
     def _call(self, method: str, path: str, body: bytes = b"", *, most: int = 2**20) -> Answer:
         where = f"{self.kit.host}:{self.kit.port}"
-        for last in (False, True):  # a connection that lay idle may have been closed at the other end
+        for last in (False, True):  # the coordinator may have closed an idle connection
             try:
                 answer = self.link.call(method, path, body, most=most)
                 break
@@ -67,6 +74,7 @@ class Session:
 
 @contextmanager
 def connect(kit: Kit) -> Iterator[Session]:
+    """A session with the kit of an admin or viewer; other kits raise UserError."""
     if kit.role in ("platform", "coordinator"):
         raise UserError(f"{kit.folder}: a {kit.role}'s kit cannot command the federation; use the admin's")
     link = Link(kit.host, kit.port, kit.folder / "tls")
@@ -77,7 +85,7 @@ def connect(kit: Kit) -> Iterator[Session]:
 
 
 def greet(kit: Kit) -> None:
-    """Calls the coordinator once, with a platform's kit; a sentence says why it is not let in."""
+    """Calls the coordinator once with a platform's kit. Raises UserError with the reason if it does not accept it."""
     link = Link(kit.host, kit.port, kit.folder / "tls")
     try:
         answer = link.call("POST", messages.LEAVE, b'{"session": ""}')

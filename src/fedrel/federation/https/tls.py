@@ -1,4 +1,4 @@
-"""TLS of the transport: version 1.3, a certificate at both ends, and no authority but the federation's own."""
+"""TLS contexts of the transport: version 1.3, certificates on both sides, no authority but the federation's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 
 class Identity(NamedTuple):
-    """Whose certificate the other end of a connection has shown."""
+    """The subject and expiry of the peer's certificate."""
 
     name: str
     role: str
@@ -18,21 +18,24 @@ class Identity(NamedTuple):
 
 
 def server_context(folder: Path) -> ssl.SSLContext:
+    """For a server with the keys in a kit's folder tls/. Clients must present a certificate."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, folder)
     context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
 def client_context(folder: Path) -> ssl.SSLContext:
-    """The name of the server is compared with its certificate (PROTOCOL_TLS_CLIENT)."""
+    """For a client with the keys in a kit's folder tls/. PROTOCOL_TLS_CLIENT checks the server's host name."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, folder)
 
 
 def identity(transport: asyncio.BaseTransport) -> Identity:
+    """The peer of an asyncio TLS transport."""
     return identity_of(transport.get_extra_info("ssl_object"))
 
 
 def identity_of(connection: ssl.SSLObject | ssl.SSLSocket) -> Identity:
+    """The peer of a TLS connection. A field is empty unless the certificate has exactly one such entry."""
     shown = connection.getpeercert() or {}
     subject = cast(tuple[tuple[tuple[str, str], ...], ...], shown.get("subject", ()))
 

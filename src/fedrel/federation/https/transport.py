@@ -1,7 +1,7 @@
-"""A platform's process with the network: fetches requests from the coordinator and brings the answers.
+"""A platform's network process: fetches requests from the coordinator and delivers the replies.
 
-It sees signed bytes. It can read its own TLS key and nothing else of the platform: neither text nor keys of facts,
-neither ledger nor policy. Standard library alone.
+It sees only signed bytes. Of the platform's files it can read its own TLS key and nothing else: not the text, the
+signing and blinding keys, the ledger or the policy. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from fedrel.federation.https.client import Answer, Link, UnreachableError
 from fedrel.sandbox import Limits, confine, python_paths
 from fedrel.version import installed_version
 
-_FULL = 2.0  # seconds before a reply is sent again to a coordinator without room
+_FULL = 2.0  # seconds before a reply is sent again to a coordinator whose disk is full
 
 
 @dataclass
 class Transport:
+    """Two threads, one that polls for requests and one that sends replies, between the node and the coordinator."""
+
     channel: Channel
     told: dict[str, Any]
     session: str = field(default_factory=lambda: secrets.token_hex(16))
-    have: int = 0  # the last request that arrived whole
+    have: int = 0  # the last request that was received completely
     ended: threading.Event = field(default_factory=threading.Event)
     replies: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
     state: str = ""
 
     def link(self) -> Link:
+        """A new connection to the coordinator; each thread needs its own."""
         return Link(self.told["host"], self.told["port"], Path(self.told["tls"]))
 
     def say(self, state: str, **more: Any) -> None:
-        """Tells the node what is new."""
+        """Tells the node about a change of state: "connected", or the reason why not."""
         if state != self.state:
             self.state = state
             self.channel.send({"do": "state", "state": state, **more})
 
     def poll(self) -> None:
-        """Until the node ends; keeps one poll open at all times, which is how the coordinator knows we are here."""
+        """Polls until the node ends. One poll is always open: it tells the coordinator that we are connected."""
         link, failures, version = self.link(), 0, installed_version()
         while not self.ended.is_set():
             try:
@@ -59,8 +62,8 @@ class Transport:
                 self.have = found.id
                 try:
                     self.channel.send({"do": "request", "id": found.id, "head": found.head}, found.payload)
-                except ValueError:  # it is longer than it came, once every letter is spelt out
-                    self.say("the coordinator sent a request with a head that is too long")
+                except ValueError:  # re-encoded with escapes, it is longer than what was received
+                    self.say("the head of the coordinator's request is too long")
             elif found.status == 204:
                 self.say("connected")
             else:
@@ -69,7 +72,7 @@ class Transport:
         link.close()
 
     def answer(self) -> None:
-        """Brings replies, one after the other; one that nobody waits for any more is dropped."""
+        """Sends replies, one at a time. A reply is dropped once a newer request has arrived."""
         link = self.link()
         while not self.ended.is_set():
             try:
@@ -92,11 +95,12 @@ class Transport:
         link.close()
 
     def leave(self) -> None:
+        """Tells the coordinator not to wait for this platform."""
         with contextlib.suppress(UnreachableError):
             self.link().call("POST", messages.LEAVE, b'{"session": "%s"}' % self.session.encode())
 
     def run(self) -> None:
-        """In the main thread: what the node wants."""
+        """Starts the threads and handles the node's messages, until the node ends."""
         for work in (self.poll, self.answer):
             threading.Thread(target=self._guarded, args=(work,), daemon=True).start()
         with contextlib.suppress(ClosedError):
@@ -115,13 +119,13 @@ class Transport:
         try:
             work()
         except ClosedError:
-            pass  # the node is gone
+            pass  # the node has gone
         finally:
             self.ended.set()
 
 
 def main() -> None:
-    """`python -m fedrel.federation.https.transport DESCRIPTOR`, started by the platform's node."""
+    """`python -m fedrel.federation.https.transport DESCRIPTOR`: started by a platform's node."""
     channel, told = started("`fedrel platform start`")
     tls, spool = Path(told["tls"]), Path(told["spool"])
     limits = Limits(read=(*python_paths(), tls, spool), write=(spool,), network="client", programs=False)

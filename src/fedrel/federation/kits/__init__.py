@@ -1,1 +1,1 @@
-"""Certificates, keys and settings of the parties of a federation."""
+"""Certificates, keys and settings of a federation's parties."""

@@ -1,11 +1,11 @@
-"""The authority of a federation: whom it knows, and the certificates that it gives out.
+"""A federation's certificate authority: its parties, and the certificates it has issued.
 
-    DIR/ca/ca.key, ca.pem            its own key and certificate
-    DIR/ca/issued/NAME.{tls,sign}.crt every certificate that it gave out
-    DIR/ca/federation.json           who belongs to the federation, and who no longer does
+    DIR/ca/ca.key, ca.pem             its own key and certificate
+    DIR/ca/issued/NAME.{tls,sign}.crt every certificate that it issued
+    DIR/ca/federation.json            the parties of the federation, including revoked ones
 
-It keeps no private key but its own. A renewed certificate is for the key that its owner has already: it is no secret,
-and can be sent by mail.
+It stores no private key but its own. A renewed certificate is for the owner's existing key, so it is not secret and can
+be sent by mail.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from fedrel.federation.kits.kit import COORDINATOR, FORMAT, MEMBERS, Party, Role
 from fedrel.util.files import write_whole
 
 CA = "ca"
-LOCAL_HOSTS = ("localhost", "127.0.0.1")  # under which the coordinator can be reached from its own machine
-LONGEST_DAYS = 3653  # of the authority, and so of every certificate
-# Of our own (an arc that belongs to whoever drew the UUID): with it alone, a certificate opens no TLS connection.
+LOCAL_HOSTS = ("localhost", "127.0.0.1")  # names of the coordinator on its own machine
+LONGEST_DAYS = 3653  # validity of the authority, and so the limit for every certificate
+# An OID of our own (the 2.25 arc, from a UUID): a certificate with only this purpose opens no TLS connection.
 SIGNATURES = x509.ObjectIdentifier("2.25.284711329064118052146925811137218746713")
 Purpose = Literal["tls", "sign"]
 PURPOSES: tuple[Purpose, ...] = ("tls", "sign")
-_TOLERANCE = timedelta(days=1)  # a clock that is slow by an hour is no reason to be refused
+_TOLERANCE = timedelta(days=1)  # certificates are valid from a day ago, so that slow clocks accept them
 _REGISTER = "federation.json"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the authority knows of a party, apart from its certificates."""
+    """What the authority knows about a party, apart from its certificates."""
 
     role: Role
     revoked: datetime | None = None
@@ -49,6 +49,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Federation:
+    """A federation as its authority records it: address of the coordinator, parties, lifetime of certificates."""
+
     folder: Path
     id: str  # in every certificate and message: kits of two federations do not mix
     host: str
@@ -70,15 +72,17 @@ class Federation:
         return self.folder / CA / "issued" / f"{name}.{purpose}.crt"
 
     def known(self, name: str) -> Entry:
+        """The entry of a party. Raises UserError if there is no such party."""
         if name not in self.entries:
-            raise UserError(f"{self.folder}: nobody is called {name}; there is {', '.join(self.entries)}")
+            raise UserError(f"{self.folder}: there is no party named {name}; known: {', '.join(self.entries)}")
         return self.entries[name]
 
 
 def read(folder: Path) -> Federation:
+    """The federation that was created in a folder. Raises UserError if there is none, or of another version."""
     path = folder / CA / _REGISTER
     if not path.is_file():
-        raise UserError(f"{folder}: no federation that was made here (no {CA}/{_REGISTER} in it)")
+        raise UserError(f"{folder}: no federation was created here (it has no {CA}/{_REGISTER})")
     about = read_json(path)
     try:
         entries = {
@@ -89,11 +93,11 @@ def read(folder: Path) -> Federation:
             raise ValueError
         return Federation(folder, about["federation"], about["host"], about["port"], about["days"], entries)
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path}: not written by this version of fedrel; make a new federation") from None
+        raise UserError(f"{path}: not written by this version of fedrel; create a new federation") from None
 
 
 def record(federation: Federation) -> list[Path]:
-    """Writes the authority's register, and what the coordinator has to know of it: that file is returned."""
+    """Writes the authority's register and the coordinator's list of members. Returns the path of that list."""
     entries = {
         name: {"role": entry.role, "revoked": entry.revoked.isoformat() if entry.revoked else None}
         for name, entry in federation.entries.items()
@@ -107,11 +111,14 @@ def record(federation: Federation) -> list[Path]:
 
 @dataclass(frozen=True)
 class Authority:
+    """The authority's key and certificate, which issue all other certificates."""
+
     key: Any  # an elliptic-curve private key
     certificate: x509.Certificate
 
     @classmethod
     def make(cls, federation: Federation) -> Authority:
+        """A new authority, written into the federation's folder."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, federation.id)])
@@ -129,20 +136,24 @@ class Authority:
 
     @classmethod
     def read(cls, folder: Path) -> Authority:
+        """The authority of the federation in a folder. Raises UserError if its key is missing or not private."""
         path = folder / CA / "ca.key"
         try:
             key = read_key(path)
         except UserError as error:
-            raise UserError(f"{error}; only who has this key can give out certificates") from None
+            raise UserError(f"{error}; without this key no certificate can be issued") from None
         return cls(key, read_certificate(folder / CA / "ca.pem"))
 
     def sign(
         self, federation: Federation, name: str, role: Role, public_key: Any, purpose: Purpose
     ) -> x509.Certificate:
+        """A certificate for a party's public key, valid for `federation.days`, at most as long as the authority's own.
+        Raises UserError if that has expired.
+        """
         now = datetime.now(UTC)
         until = min(now + timedelta(days=federation.days), self.certificate.not_valid_after_utc)
         if until <= now:
-            raise UserError(f"{federation.folder / CA}: the authority itself has expired; make a new federation")
+            raise UserError(f"{federation.folder / CA}: the authority itself has expired; create a new federation")
         owner = x509.Name(
             [
                 x509.NameAttribute(NameOID.COMMON_NAME, name),
@@ -165,7 +176,7 @@ class Authority:
 
 
 def _purpose(role: Role, purpose: Purpose) -> x509.ObjectIdentifier:
-    """What a certificate is good for, one thing each: a platform's cannot pose as the coordinator's."""
+    """The one purpose of a certificate: a platform's cannot be used to impersonate the coordinator."""
     if purpose == "sign":
         return SIGNATURES
     return ExtendedKeyUsageOID.SERVER_AUTH if role == "coordinator" else ExtendedKeyUsageOID.CLIENT_AUTH
@@ -210,6 +221,7 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def pem(key: Any) -> bytes:
+    """A private key as unencrypted PEM."""
     found: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return found
 
@@ -219,11 +231,13 @@ def to_json(content: object) -> bytes:
 
 
 def write_private(path: Path, content: bytes) -> None:
+    """Writes a file that only its owner can read, and creates its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(path, content, private=True)
 
 
 def make_private(folders: Sequence[Path]) -> None:
+    """Removes all access of other users to these folders and everything in them."""
     for folder in folders:
         for path in [folder, *folder.rglob("*")]:
             path.chmod(0o700 if path.is_dir() else 0o600)

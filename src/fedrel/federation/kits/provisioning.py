@@ -1,7 +1,7 @@
-"""Makes, extends and renews a federation.
+"""Creates, extends and renews a federation.
 
-DIR/coordinator/  DIR/<platform>/  DIR/<admin>/   one kit for each party (kit.py says what is in one)
-DIR/ca/                                           the authority (authority.py says what it keeps)
+DIR/coordinator/  DIR/<platform>/  DIR/<admin>/   one kit for each party (contents: kit.py)
+DIR/ca/                                           the authority (contents: authority.py)
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ _CERTIFICATES = {"tls": TLS_CERTIFICATE, "sign": SIGN_CERTIFICATE}
 def new(
     folder: Path, *, host: str, port: int, platforms: Sequence[str], admin: str = "admin", days: int = 365
 ) -> Federation:
-    """Kits for a coordinator, its platforms and one admin, in a folder that is there whole or not at all."""
+    """Creates kits for a coordinator, its platforms and one admin in a new folder, completely or not at all.
+    Certificates are valid for `days`. Raises UserError if the folder exists or an argument is invalid.
+    """
     if folder.exists():
-        raise UserError(f"{folder}: already there; choose another name, or add to it with `fedrel federation add`")
+        raise UserError(f"{folder}: already exists; choose another name, or add to it with `fedrel federation add`")
     _check_address(host, port)
     if not 1 <= days <= LONGEST_DAYS:
-        raise UserError(f"--days {days}: certificates last between 1 and {LONGEST_DAYS} days")
+        raise UserError(f"--days {days}: certificates can be valid for 1 to {LONGEST_DAYS} days")
     entries = {COORDINATOR: Entry("coordinator")}
     wanted: list[tuple[str, Role]] = [*((name, "platform") for name in platforms), (admin, "admin")]
     for name, role in wanted:
@@ -85,12 +87,14 @@ def new(
 
 
 def add(folder: Path, name: str, role: Literal["platform", "admin", "viewer"], key_from: Path | None = None) -> Path:
-    """Makes one more kit. The new platform's blinding key comes from another platform's kit: nobody else has it."""
+    """Creates one more kit and returns its folder. A new platform's blinding key is copied from another platform's kit
+    (`key_from`, else any in `folder`). Raises UserError if the name is taken or there is no such kit.
+    """
     federation = read(folder)
     check_name(name, role, federation.entries)
     kit = folder / name
     if kit.exists():
-        raise UserError(f"{kit}: already there; move it away, or choose another name")
+        raise UserError(f"{kit}: already exists; move it away, or choose another name")
     key = _shared_key(federation, key_from) if role == "platform" else b""
     grown = replace(federation, entries={**federation.entries, name: Entry(role)})
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as work:
@@ -101,23 +105,27 @@ def add(folder: Path, name: str, role: Literal["platform", "admin", "viewer"], k
 
 
 def revoke(folder: Path, name: str) -> list[Path]:
-    """Shuts a party out. The file that says so is returned: a running coordinator sees the change within a second."""
+    """Revokes a party and returns the file to copy to the coordinator, which rereads it within a second. Raises
+    UserError for the coordinator itself, and for a party that is unknown or already revoked.
+    """
     federation = read(folder)
     entry = federation.known(name)
     if entry.role == "coordinator":
-        raise UserError(f"{name} cannot be shut out of its own federation; make a new one instead")
+        raise UserError(f"{name} cannot be revoked; create a new federation instead")
     if entry.revoked:
-        raise UserError(f"{name} was shut out on {entry.revoked:%Y-%m-%d} already")
+        raise UserError(f"{name} was already revoked on {entry.revoked:%Y-%m-%d}")
     revoked = Entry(entry.role, datetime.now(UTC).replace(microsecond=0))
     return record(replace(federation, entries={**federation.entries, name: revoked}))
 
 
 def renew(folder: Path, names: Sequence[str] = ()) -> dict[str, list[Path]]:
-    """New certificates for the keys that their owners have; by name, the files that each of them has to replace."""
+    """Issues new certificates for existing keys, of the named parties or of all. Returns, by name, the files that each
+    party has to replace. Raises UserError for a party that is unknown or revoked.
+    """
     federation = read(folder)
     for name in names:
         if federation.known(name).revoked:
-            raise UserError(f"{name} was shut out; add it again under another name")
+            raise UserError(f"{name} was revoked; add it again under another name")
     authority = Authority.read(folder)
     chosen = [name for name, entry in federation.entries.items() if not entry.revoked and (name in names or not names)]
     renewed: dict[str, list[Path]] = {}
@@ -135,25 +143,26 @@ def renew(folder: Path, names: Sequence[str] = ()) -> dict[str, list[Path]]:
 
 def _check_address(host: str, port: int) -> None:
     if not _HOST.fullmatch(host) or len(host) > 253:
-        raise UserError(f"--coordinator {host}: not the name or IPv4 address of a machine, like fed.example.org")
+        raise UserError(f"--coordinator {host}: not a host name or IPv4 address, like fed.example.org")
     if not 1 <= port <= 65535:
-        raise UserError(f"--port {port}: ports go from 1 to 65535")
+        raise UserError(f"--port {port}: ports range from 1 to 65535")
 
 
 def check_name(name: str, role: Role, taken: dict[str, Entry]) -> None:
+    """Raises UserError if a party of this role cannot have this name: malformed, reserved, or taken."""
     if not NAME.fullmatch(name):
         raise UserError(
             f'"{name}": a name has up to 48 letters, digits, _ and -, and begins with a letter or digit '
-            "(names become folders and stand in certificates)"
+            "(it becomes a folder name and part of certificates)"
         )
     if name.casefold() in TAKEN - ({"admin"} if role in ("admin", "viewer") else set()):
-        raise UserError(f'"{name}": this name has a meaning of its own here; choose another')
+        raise UserError(f'"{name}": this name is reserved; choose another')
     if name.casefold() in {other.casefold() for other in taken}:
-        raise UserError(f'"{name}": somebody has this name already; names differ by more than case')
+        raise UserError(f'"{name}": this name is taken (case does not count); choose another')
 
 
 def _make_kit(federation: Federation, authority: Authority, kit: Path, name: str, blinding_key: bytes) -> None:
-    """A kit, and copies of its certificates for the authority."""
+    """Creates a kit, and the authority's copies of its certificates."""
     role = federation.entries[name].role
     for purpose, secret, authority_copy, key in (
         ("tls", TLS_KEY, TLS_CA, ec.generate_private_key(ec.SECP256R1())),
@@ -184,7 +193,7 @@ def _readme(federation: Federation, name: str, role: Role) -> str:
     return (
         f"The kit of {name} in the federation {federation.id} (coordinator: {federation.host}:{federation.port}).\n"
         f"{purpose}\n"
-        "It holds private keys: keep it to yourself, and send it over a channel that you trust.\n"
+        "It contains private keys: keep it secret, and send it only over a channel that you trust.\n"
     )
 
 
@@ -195,6 +204,6 @@ def _shared_key(federation: Federation, key_from: Path | None) -> bytes:
         if entry.role == "platform" and (federation.folder / name / BLINDING_KEY).exists():
             return open_kit(federation.folder / name).blinding_key()
     raise UserError(
-        f"{federation.folder}: no platform's kit lies here any more, and only platforms have the blinding key; "
-        "run this where one is, or name it with --key-from KIT"
+        f"{federation.folder}: there is no platform's kit here to copy the blinding key from; "
+        "run this where there is one, or name it with --key-from KIT"
     )

@@ -1,1 +1,1 @@
-"""The long-running processes of a federation's parties, and what they say to each other."""
+"""Nodes: the long-running processes of a federation's parties."""

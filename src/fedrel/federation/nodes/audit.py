@@ -1,7 +1,4 @@
-"""The audit trail of a node: who connected, who asked for what, and who was refused, a line of JSON each.
-
-KIT/audit.jsonl
-"""
+"""A node's audit trail, KIT/audit.jsonl: connections, commands and refusals, one line of JSON each."""
 
 from __future__ import annotations
 
@@ -17,17 +14,21 @@ from typing import Any
 from fedrel.errors import UserError
 
 FILE = "audit.jsonl"
-_MOST_BYTES = 50 * 2**20  # then it is put aside, and the one before that goes
-_MOST_TEXT = 500
+_MOST_BYTES = 50 * 2**20  # then the file is renamed to audit.jsonl.1, which it replaces
+_MOST_TEXT = 500  # characters of a value
 
 
 class Audit:
+    """Appends to a node's audit trail; for use by several threads."""
+
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._lock = threading.Lock()
 
     def write(self, event: str, **about: Any) -> None:
-        """A full disk must not end the node: then the line is lost, and what is refused is refused all the same."""
+        """Appends a line with the time. If the disk is full the line is lost and nothing is raised, so that the node
+        keeps running.
+        """
         said = {name: value[:_MOST_TEXT] if isinstance(value, str) else value for name, value in about.items()}
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         line = (json.dumps({"time": time, "event": event, **said}) + "\n").encode()
@@ -45,7 +46,7 @@ class Audit:
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a node's trail, the oldest first."""
+    """The events of a node's trail, oldest first; none if there is no file. Raises UserError if it cannot be read."""
     path = folder / FILE
     try:
         with path.open(encoding="utf-8") as file:

@@ -1,8 +1,9 @@
-"""Becomes a process that holds data: gives up the network and most of the disk first, and loads everything else then.
+"""Starts a process that holds data: gives up the network and most write access first, then loads everything else.
 
     python -m fedrel.federation.nodes.confined worker|conductor DESCRIPTOR
 
-The order matters: the kernel's limits hold for threads that are made later, and numpy and torch make some at once.
+The order matters: threads inherit the kernel's limits only if they start later, and numpy and torch start some on
+import.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fedrel.sandbox.paths import accelerator_paths
 
 
 def main() -> None:
+    """Confines the process and runs the worker or the conductor. Started by a node."""
     kind = sys.argv[1]
     channel, told = started("`fedrel platform start` or `fedrel coordinator start`")
     os.environ["TMPDIR"] = told["spool"]

@@ -1,8 +1,8 @@
-"""A platform's node: the parent of two processes, one with the network and one with the data, neither of which can do
-what the other can.
+"""A platform's node: the parent of the network process, which cannot read the data, and of the worker, which has no
+network.
 
-It passes signed messages from one to the other, starts what dies, ends what takes too long, and tells people. It has
-no network itself.
+It passes signed messages between the two, restarts processes that die, kills a worker that exceeds its deadline, and
+reports to the operator. It has no network itself.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ TRANSPORT = "fedrel.federation.https.transport"
 
 @dataclass
 class Task:
-    """The request that the worker is at."""
+    """The request that the worker is working on."""
 
     id: int
     until: float
-    said: object = None  # what the request says but for its number; nobody has checked it here
-    again: bool = False  # whether the worker was asked for it twice
+    said: object = None  # the request without its number; not verified here
+    again: bool = False  # whether the worker has received it twice
 
 
 @dataclass
 class PlatformNode:
+    """A platform's node; `run` runs it in the foreground."""
+
     kit: Kit
     data: Path
     store: str
     say: Callable[[str], None]
     each: Callable[[], None] = lambda: None  # called a few times a second
-    relay: Relay | None = None  # another carrier than our own
+    relay: Relay | None = None  # another carrier, instead of our own
     transport: Child | None = None
     worker: Child | None = None
     task: Task | None = None
@@ -58,8 +60,10 @@ class PlatformNode:
         self.audit = Audit(self.folder)
 
     def run(self) -> None:
-        """Until a signal ends it."""
-        sentence = f"{self.kit.folder}: a node with this kit is running already; stop it first"
+        """Runs the node until SIGINT or SIGTERM. Raises UserError if another node uses the kit, and ShutOutError if the
+        coordinator refuses this platform permanently.
+        """
+        sentence = f"{self.kit.folder}: a node with this kit is already running; stop it first"
         with only_one(self.folder / ".node.lock", sentence), ending_signals() as ended:
             self.log = Log(self.folder)
             self.spool = private_folder(self.folder / "spool")
@@ -68,15 +72,15 @@ class PlatformNode:
                 while not ended():
                     self._keep_transport()
                     self._hear()
-                    self._look_at_the_clock()
+                    self._check_deadline()
                     self.each()
             finally:
                 for child in (self.transport, self.worker):
                     if child is not None:
-                        child.end(kindly=child is self.transport)
+                        child.end(gracefully=child is self.transport)
                 self.audit.write("node ended")
 
-    # -- the process with the network -------------------------------------------------------------------------
+    # -- the network process ----------------------------------------------------------------------------------
 
     def _keep_transport(self) -> None:
         if self.transport is None and time.monotonic() >= self.start_again:
@@ -96,7 +100,7 @@ class PlatformNode:
         assert self.transport is not None
         pause = self.pauses["transport"].after(self.transport)
         self.transport.reap()
-        self.say(f"the process with the network ended by itself ({self.transport.how}); again in {pause:g} s")
+        self.say(f"the network process ended unexpectedly ({self.transport.how}); restarting in {pause:g} s")
         self.audit.write("transport ended", how=self.transport.how)
         self.transport, self.start_again = None, time.monotonic() + pause
 
@@ -108,9 +112,9 @@ class PlatformNode:
             case "state":
                 self._state(str(header["state"]), final=header.get("final") is True)
             case "confined":
-                self._confined("the process with the network", header["problems"])
+                self._confined("the network process", header["problems"])
             case "unwanted":
-                self.audit.write("reply not wanted", why=str(header["why"]))
+                self.audit.write("reply rejected", why=str(header["why"]))
             case "refused":
                 self.audit.write("refused", why=str(header["why"]))
                 self.say(f"refused: {header['why']}")
@@ -128,17 +132,18 @@ class PlatformNode:
         for problem in problems:
             self.say(f"{who} is not fully confined: {problem}")
 
-    # -- the process with the data ----------------------------------------------------------------------------
+    # -- the worker -------------------------------------------------------------------------------------------
 
     def _give(self, number: int, head: Any, payload: Blob | None) -> None:
-        """To the worker. Whoever asks for something else has given up on what it is at. Whoever asks for the same once
-        more lost the connection, or a process: the worker has the answer as soon as it is done.
+        """Passes a request to the worker. A different request means that the coordinator has given up on the current
+        one: the worker is replaced. The same request again means that the connection or a process was lost: the worker
+        keeps working, and answers it when it is done.
         """
         said, again = _said(head), False
         if self.task is not None and self.worker is not None:
             again = said is not None and said == self.task.said and not self.task.again
             if not again:
-                self.worker.end(kindly=False)
+                self.worker.end(gracefully=False)
                 self.worker, self.task = None, None
         self.worker = self.worker or self._start_worker()
         self.task = Task(number, time.monotonic() + _seconds(head), said, again)
@@ -181,14 +186,14 @@ class PlatformNode:
             except ClosedError:
                 self._transport_ended()
 
-    def _look_at_the_clock(self) -> None:
+    def _check_deadline(self) -> None:
         if self.task is not None and time.monotonic() > self.task.until and self.worker is not None:
-            self._answer(self.task.id, {"failed": "not done by the deadline"})
-            self.worker.end(kindly=False)
+            self._answer(self.task.id, {"failed": "not finished by the deadline"})
+            self.worker.end(gracefully=False)
             self.worker, self.task = None, None
-            self.audit.write("training process ended", how="not done by the deadline")
+            self.audit.write("training process ended", how="not finished by the deadline")
 
-    # -- both -------------------------------------------------------------------------------------------------
+    # -- both children ----------------------------------------------------------------------------------------
 
     def _hear(self) -> None:
         children: list[Heard] = [
@@ -199,7 +204,7 @@ class PlatformNode:
 
 
 def _said(head: Any) -> object:
-    """A request but for its number."""
+    """The request without its number, to be compared; None if it cannot be read."""
     try:
         return {name: value for name, value in json.loads(head["text"]).items() if name != "number"}
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
@@ -207,7 +212,7 @@ def _said(head: Any) -> object:
 
 
 def _seconds(head: Any) -> float:
-    """How long the request allows; whether it may allow anything is for the worker to check."""
+    """The time limit in a request, in seconds. The worker verifies the request; this is only for the deadline."""
     try:
         seconds = float(json.loads(head["text"])["seconds"])
         return seconds if math.isfinite(seconds) and 0 < seconds <= _LONGEST else 1.0

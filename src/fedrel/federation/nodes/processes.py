@@ -1,4 +1,4 @@
-"""Children of a node: started with a channel, ended with the node, and never found by a number that somebody wrote."""
+"""A node's child processes: started with a channel, known by their handles (no pid is ever stored), ended with it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from fedrel.util.files import private_cache, private_folder
 
 LOG = "node.log"
 CONFINED = "fedrel.federation.nodes.confined"
+NO_SPACE = 75  # exit code of a run's process: the disk is full, to be started again when there is space
 _LOG_BYTES, _LOGS = 5 * 2**20, 3
 _PR_SET_PDEATHSIG = 1
-_GRACE = 5.0  # seconds that a child has to end by itself
-_PAUSES = (0.5, 1.0, 2.0, 5.0)  # seconds before the next start, the longer the more often it died at once
-_SETTLED = 60.0  # seconds after which a death counts as the first again
+_GRACE = 5.0  # seconds for a child to exit before it is killed
+_PAUSES = (0.5, 1.0, 2.0, 5.0)  # seconds before the next start, longer after each quick death
+_SETTLED = 60.0  # seconds of life after which a death counts as the first again
 
 
 class Log:
-    """A node's log: what its children write, in files that do not grow without end."""
+    """A node's log: the output of its children, in rotating files."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOG
@@ -45,20 +46,22 @@ class Log:
         self._handler.setFormatter(logging.Formatter("%(message)s"))
 
     def write(self, who: str, line: str) -> None:
+        """Adds a line. Nothing is raised if the disk is full."""
         text = f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {who}: {shown(line)}"
         with contextlib.suppress(OSError):  # a full disk must not end the node
             self._handler.emit(logging.LogRecord("node", logging.INFO, "", 0, text, None, None))
 
     def follow(self, who: str, pipe: IO[bytes]) -> None:
+        """Adds every line from a pipe, until it is closed."""
         with pipe:
             for line in iter(lambda: pipe.readline(2**16), b""):
-                # Its reasons may quote other parties, whose escapes are not obeyed by a terminal that shows the log.
+                # A line may quote other parties; their escape sequences must not reach a terminal that shows the log.
                 self.write(who, shown(line.decode(errors="backslashreplace").rstrip("\n"), 2**16))
 
 
 @dataclass
 class Child:
-    """A process of ours, and our end of its channel."""
+    """A child process, and our end of its channel."""
 
     who: str
     process: subprocess.Popen[bytes]
@@ -67,12 +70,12 @@ class Child:
 
     @classmethod
     def start(cls, who: str, module: str, told: dict[str, Any], log: Log) -> Child:
-        """`python -m MODULE DESCRIPTOR`, which is told at once what it is for."""
+        """Starts `python -m MODULE DESCRIPTOR` and sends it `told` as its first message."""
         return cls._start(who, [module], told, log, dict(os.environ))
 
     @classmethod
     def confined(cls, kind: str, who: str, told: dict[str, Any], writable: list[Path], log: Log) -> Child:
-        """A process that holds data, and can write into these folders and its caches alone."""
+        """Starts a worker or a conductor, which confines itself: it can write only to these folders and its caches."""
         caches = [private_cache("data"), private_cache("numba")]
         environment = {"NUMBA_CACHE_DIR": str(caches[1]), **os.environ}
         caches.append(private_folder(Path(environment["NUMBA_CACHE_DIR"])))
@@ -99,7 +102,7 @@ class Child:
         assert process.stdout is not None
         threading.Thread(target=log.follow, args=(who, process.stdout), daemon=True).start()
         child = cls(who, process, channel)
-        with contextlib.suppress(ClosedError):  # it died at once; whoever waits for it notices
+        with contextlib.suppress(ClosedError):  # it died at once; noticed where its channel is read
             channel.send({"do": "start", **told})
         return child
 
@@ -107,14 +110,16 @@ class Child:
         return self.process.poll() is not None
 
     def reap(self) -> None:
-        """Of a process that has closed its channel: it is about to end by itself, with an exit code that says why."""
+        """Waits for a process that has closed its channel, so that its own exit code is seen, and kills it if it does
+        not exit.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_GRACE)
-        self.end(kindly=False)
+        self.end(gracefully=False)
 
-    def end(self, *, kindly: bool = True) -> None:
-        """By its channel, then by signals; only ever this very process."""
-        if kindly:
+    def end(self, *, gracefully: bool = True) -> None:
+        """Asks the process to end over its channel, if `gracefully`, and then kills it."""
+        if gracefully:
             with contextlib.suppress(ClosedError):
                 self.channel.send({"do": "end"})
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -126,24 +131,24 @@ class Child:
 
     @property
     def how(self) -> str:
-        """How it ended."""
+        """How the process ended, for people; waits for its end."""
         code = self.process.wait()
         hint = " (out of memory?)" if code == -signal.SIGKILL else ""
         return f"signal {-code}{hint}" if code < 0 else f"exit code {code}"
 
 
-Heard = tuple[Child | None, Callable[[Message], None], Callable[[], None]]  # who is told of a message, and of the end
+Heard = tuple[Child | None, Callable[[Message], None], Callable[[], None]]  # a child, handlers of a message and its end
 
 
 def hear(children: Sequence[Heard], seconds: float, invalid: Callable[[str], None]) -> None:
-    """A message of each child that has one, or after a while of none. What is no message of ours ends the child that
-    sent it: a process with the network that was taken over may say anything.
+    """Waits up to `seconds` for messages, and handles one of each child that has sent any. An invalid message (a
+    compromised network process may send anything) is reported to `invalid` and counts as the end of its child.
     """
     channels = {it[0].channel.fileno(): it for it in children if it[0] is not None}
     for descriptor in select.select(list(channels), [], [], seconds)[0]:
         child, told, gone = channels[descriptor]
         if child is None or child.channel.fileno() != descriptor:
-            continue  # it ended while another one was heard
+            continue  # it ended while another child's message was handled
         try:
             message = child.channel.receive(0.0)
             if message is not None:
@@ -157,24 +162,25 @@ def hear(children: Sequence[Heard], seconds: float, invalid: Callable[[str], Non
 
 @dataclass
 class Pauses:
-    """How long to wait before a child is started again."""
+    """How long to wait before a child is restarted."""
 
     deaths: int = 0
 
     def after(self, child: Child) -> float:
+        """Seconds to wait after the death of this child."""
         self.deaths = 1 if time.monotonic() - child.begun > _SETTLED else self.deaths + 1
         return _PAUSES[min(self.deaths, len(_PAUSES)) - 1]
 
 
 def _end_with_parent() -> None:
-    """A node that is killed takes its children with it; left behind, they would be in the way of the next one."""
+    """Makes the kernel kill the child when the node dies; a leftover child would block the next node."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextmanager
 def ending_signals() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked for the end, by Ctrl-C or as a service manager does."""
+    """Catches SIGINT and SIGTERM; yields a function that says whether one has arrived."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -190,7 +196,9 @@ def ending_signals() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def only_one(path: Path, sentence: str) -> Iterator[None]:
-    """Holds a lock that the system itself lets go when the process dies."""
+    """Holds a lock file, which the kernel releases when the process dies. Raises UserError(sentence) if another process
+    holds it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -203,5 +211,5 @@ def only_one(path: Path, sentence: str) -> Iterator[None]:
 
 
 def _for_computing() -> list[Path]:
-    """What a process that computes may write beside its own folders."""
+    """What a process that computes may write besides its own folders."""
     return [path for path in [Path("/dev/shm")] if path.is_dir()]

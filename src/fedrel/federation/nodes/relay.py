@@ -1,4 +1,4 @@
-"""How a node lets another carrier than our own reach it: the Unix socket of a relay, and who may come there."""
+"""How a node can be reached by another carrier than our own: the Unix socket for a relay, and who may connect to it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from fedrel.util.files import require_own
 BRIDGE = "fedrel.federation.nvflare.bridge"
 SOCKET = "relay.sock"
 _FOLDER = "relay"  # in the kit
-_LONGEST = 107  # bytes of the path of a socket
+_LONGEST = 107  # bytes of the path of a Unix socket
 
 
 @dataclass(frozen=True)
 class Relay:
+    """Where FLARE's processes connect to this node, and as which user they run."""
+
     folder: Path  # of the socket
-    user: int  # whose processes may connect
+    user: int  # the user ID whose processes may connect
 
     @property
     def own(self) -> bool:
-        """Whether the relay runs as the node's own user, and so could read all that the node can."""
+        """Whether the relay runs as the node's own user, and so can read everything that the node can."""
         return self.user == os.getuid()
 
     @property
@@ -33,7 +35,7 @@ class Relay:
         return self.folder / SOCKET
 
     def told(self, side: str, name: str, spool: Path) -> dict[str, Any]:
-        """What the process that listens there has to know."""
+        """The first message to the bridge, the process that listens on the socket."""
         return {
             "side": side,
             "name": name,
@@ -44,47 +46,47 @@ class Relay:
         }
 
     def warnings(self, private: Iterable[Path]) -> list[str]:
-        """Why FLARE's processes could read what lies there."""
+        """One sentence for each of these paths that FLARE's processes could read, or one for all of them."""
         if self.own:
             return [
-                "FLARE runs as the same user as this node: whoever holds a certificate of your FLARE federation can "
-                "then read this text and these keys; run FLARE as another user, and name it with --relay-user"
+                "FLARE runs as the same user as this node, so anyone with a certificate of your FLARE federation can "
+                "read this text and these keys; run FLARE as another user, and name it with --relay-user"
             ]
         return [
-            f"{path}: other users of this machine can read it, FLARE's too, and so whoever holds a certificate of your "
-            f"FLARE federation; chmod go= {path}"
+            f"{path}: other users of this machine can read it, including FLARE's, so anyone with a certificate of your "
+            f"FLARE federation can; chmod go= {path}"
             for path in private
             if not _closed(path.absolute())
         ]
 
 
 def relay(kit: Path, folder: Path | None, user: str | None) -> Relay:
-    """From what somebody typed."""
+    """A relay from the options --relay and --relay-user. Raises UserError if they do not make sense."""
     number = user_id(user)
     chosen = (kit / _FOLDER if folder is None else folder).absolute()
     if len(os.fsencode(chosen / SOCKET)) > _LONGEST:
-        raise UserError(f"{chosen}: too long a path for a socket; choose a shorter one with --relay")
+        raise UserError(f"{chosen}: the path is too long for a socket; choose a shorter one with --relay")
     if folder is None and number != os.getuid():
         raise UserError(
             f"{kit}: other users cannot reach a socket in a kit, and should not; "
-            "name a folder outside with --relay, like /run/fedrel/NAME"
+            "name a folder outside it with --relay, like /run/fedrel/NAME"
         )
     if folder is not None and chosen.is_relative_to(kit.absolute()):
-        raise UserError(f"--relay {folder}: lies in the kit, which nobody else may enter; choose a folder outside")
+        raise UserError(f"--relay {folder}: in the kit, which other users must not enter; choose a folder outside it")
     if chosen.exists():
         require_own(chosen)
     return Relay(chosen, number)
 
 
 def _closed(path: Path) -> bool:
-    """Whether others cannot come there: past a folder that they cannot enter, or to a file that they cannot read."""
+    """Whether other users cannot read a path: it is a private file, or below a folder that they cannot enter."""
     if path.is_file() and not path.stat().st_mode & 0o044:
         return True
     return any(folder.is_dir() and not folder.stat().st_mode & 0o011 for folder in (path, *path.parents))
 
 
 def user_id(user: str | None) -> int:
-    """None: our own."""
+    """The number of a user given by name or number; None: our own. Raises UserError if there is no such user."""
     try:
         return os.getuid() if user is None else int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
     except KeyError:

@@ -1,8 +1,8 @@
-"""Where a run stands: a file beside its folder, which its process writes every second, for people and for the node.
+"""The state of a run, in a file next to its folder that its process writes every second.
 
     RUNS/NAME.status.json
 
-Whoever only looks needs neither torch nor a network.
+Reading it needs neither torch nor a network.
 """
 
 from __future__ import annotations
@@ -24,46 +24,48 @@ _SUFFIX = ".status.json"
 
 @dataclass
 class Status:
-    """Where a run stands, for `fedrel status` and for whoever must start it again."""
+    """The state of a run: for `fedrel status`, and for the node that restarts it. Times are seconds since 1970."""
 
     run: str
     run_id: str = ""
     state: str = QUEUED  # or one of ALIVE or ENDED
     why: str = ""
     queued: float = 0.0  # when it was submitted
-    by: str = ""  # whoever submitted it
+    by: str = ""  # the admin who submitted it
     place: int = 0  # in the queue; 0: at work
-    experiment: str = ""  # as submitted
+    experiment: str = ""  # TOML, as submitted
     attempt: int = 0  # how often its process was started
-    epoch: int = 0  # what its requests carry, and what only grows
-    round: int = 0
+    epoch: int = 0  # the `attempt` in its requests, which only grows
+    round: int = 0  # the last finished one, from 1
     rounds: int = 0
-    doing: str = ""
+    doing: str = ""  # the current task
     score: float | None = None
     metric: str = ""
     best_round: int = 0
     platforms: dict[str, dict[str, Any]] = field(default_factory=dict)
-    beat: float = 0.0
+    beat: float = 0.0  # time of the last heartbeat
     folder: str = ""
     result: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Status:
-        """Of a file that may be of another version: what is not known here is left out."""
+        """From a status file, perhaps of another version: unknown fields are ignored."""
         return cls(**{name: value for name, value in found.items() if name in cls.__dataclass_fields__})
 
 
 def status_file(runs: Path, run: str) -> Path:
+    """The path of a run's status file."""
     return runs / f"{run}{_SUFFIX}"
 
 
 def status_files(runs: Path) -> list[Path]:
+    """The paths of all status files, sorted."""
     return sorted(runs.glob(f"*{_SUFFIX}"))
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """The fields of a Status; nothing, if there is none that can be read, or it is not what such a file says: a node
-    must not fall over a file that somebody changed.
+    """The fields of a Status; empty if the file is missing, damaged or not a valid status: a tampered file must not
+    crash a node.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -74,7 +76,7 @@ def read_status(path: Path) -> dict[str, Any]:
 
 
 def _sound(found: dict[str, Any]) -> bool:
-    """Whether every field is of its type, those of the platforms too."""
+    """Whether every field has its type, including those of the platforms."""
     platforms = found.get("platforms", {})
     return _alike(found, asdict(Status(""))) and all(
         isinstance(it, dict) and _alike(it, {"bytes": 0, "failures": 0, "seen": 0.0, "why": ""})
@@ -96,4 +98,5 @@ def _alike(found: dict[str, Any], defaults: Mapping[str, Any]) -> bool:
 
 
 def write_status(path: Path, status: Mapping[str, Any]) -> None:
+    """Replaces a status file, completely or not at all."""
     write_whole(path, json.dumps(status, indent=1), private=True)

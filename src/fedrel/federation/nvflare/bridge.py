@@ -1,8 +1,8 @@
-"""A node's process that speaks with FLARE's job on the same machine, over a Unix socket.
+"""A node's bridge to FLARE: the process that talks to the relay, a FLARE job on the same machine, over a Unix socket.
 
-Towards the node it speaks as the process with the network does. It has no network itself: the socket is opened first,
-and then the process gives up making others. Who connects is known by the user that the kernel names, and what arrives
-is copied before anybody else sees it: the other end may be taken over by anybody in the FLARE federation.
+Towards the node it behaves like the network process. It has no network: it opens the socket first, and then gives up
+the right to create others. The kernel names the user of each connection, and payloads are copied before they are passed
+on, because any member of the FLARE federation may have compromised the relay.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.federation.channel import Blob, Channel, ClosedError, Message, started
+from fedrel.federation.https.messages import REVOKED
 from fedrel.sandbox import Limits, confine, python_paths
 from fedrel.version import installed_version
 
 SOCKET = "relay.sock"
-MOST_REQUEST = 16 * 2**30  # bytes of what a platform is asked
-_MOST_MEMBERS = 64 * 2**20  # bytes of their list
-_STUCK = 10.0  # seconds in which the relay must take what it is sent
-_OFTEN = 10.0  # seconds in which the same stranger is told of once
+MOST_REQUEST = 16 * 2**30  # bytes of a request's payload
+_MOST_MEMBERS = 64 * 2**20  # bytes of the list of members
+_STUCK = 10.0  # seconds within which the relay must accept a message
+_OFTEN = 10.0  # seconds in which the same unknown user is reported once
 _TICK = 0.5
 _NAME = 100  # characters
 
 
-class NonsenseError(Exception):
-    """The relay said something that it never says."""
+class InvalidError(Exception):
+    """The relay sent something that is not a message of a relay."""
 
 
 @dataclass
 class Bridge:
-    """What both sides share: one relay at a time, the newest."""
+    """What both sides share. There is one relay at a time; a new one replaces the old."""
 
     node: Channel
     listener: socket.socket
@@ -53,7 +54,7 @@ class Bridge:
         self.users, self.spool = set(self.told["users"]), Path(self.told["spool"])
 
     def run(self) -> None:
-        """Until the node ends."""
+        """Passes messages between node and relay until the node ends."""
         with contextlib.suppress(ClosedError):
             self.lost("no FLARE job is connected")
             while not self.ended:
@@ -79,10 +80,10 @@ class Bridge:
             connection.close()
             if time.monotonic() - self.strangers.get(user, -_OFTEN) >= _OFTEN:
                 self.strangers[user] = time.monotonic()
-                self.stranger(f"a process of user {user} at the relay's socket; see --relay-user")
+                self.stranger(f"a process of user {user} connected to the relay's socket; see --relay-user")
             return
         if self.relay is not None:
-            self._hang_up("another FLARE job came")
+            self._hang_up("another FLARE job has connected")
         connection.settimeout(_STUCK)
         self.relay = Channel(connection)
         self.welcome()
@@ -94,18 +95,19 @@ class Bridge:
             if message is not None:
                 self.from_relay(message)
         except ClosedError as error:
-            self._hang_up(f"the FLARE job is gone ({error})")
-        except (NonsenseError, OSError, KeyError, TypeError, ValueError) as error:
-            self._hang_up(f"the FLARE job says something that nobody understands ({error})")
+            self._hang_up(f"the FLARE job has gone ({error})")
+        except (InvalidError, OSError, KeyError, TypeError, ValueError) as error:
+            self._hang_up(f"the FLARE job sent an invalid message ({error})")
 
     def to_relay(self, header: dict[str, Any], payload: Blob | None = None) -> bool:
+        """Sends a message. Returns whether the relay accepted it."""
         if self.relay is None:
             return False
         try:
-            # A copy: whoever has the open file could change what others are still to be sent.
+            # A copy: with the open file, the relay could change a payload that others are still to receive.
             self.relay.send(header, None if payload is None else self.copy(payload, len(payload)))
         except (ClosedError, OSError) as error:
-            self._hang_up(f"the FLARE job does not listen ({error})")
+            self._hang_up(f"the FLARE job does not accept messages ({error})")
             return False
         return True
 
@@ -116,14 +118,17 @@ class Bridge:
             self.lost(why)
 
     def copy(self, payload: Blob, most: int) -> Blob:
+        """A copy that the other end cannot change. Raises InvalidError if the payload is larger than `most` bytes, is
+        not a regular file, or shrinks meanwhile.
+        """
         if not stat.S_ISREG(os.fstat(payload.descriptor).st_mode) or len(payload) > most:
-            raise NonsenseError(f"{len(payload):,} bytes where at most {most:,} were expected")
+            raise InvalidError(f"{len(payload):,} bytes where at most {most:,} were expected")
         size, place = len(payload), 0
         made = Blob.make(size, self.spool)
         while place < size:
             piece = payload.piece(place)[: size - place]
             if not piece:
-                raise NonsenseError("a payload that became shorter while it was read")
+                raise InvalidError("the payload shrank while it was being read")
             made.write(piece)
             place += len(piece)
         return made
@@ -139,30 +144,32 @@ class Bridge:
         else:
             self.from_node(message)
 
-    # -- of each side -------------------------------------------------------------------------------------------
+    # -- what each side does ------------------------------------------------------------------------------------
 
     def welcome(self) -> None:
-        """A relay came."""
+        """Called when a relay has connected."""
 
     def lost(self, why: str) -> None:
-        """There is no relay."""
+        """Called when there is no relay, or no longer one."""
 
     def stranger(self, why: str) -> None:
-        """Somebody else came."""
+        """Called when a process of another user has tried to connect."""
 
     def from_relay(self, message: Message) -> None:
+        """Handles a message from the relay. Raises InvalidError if it is not one."""
         raise NotImplementedError
 
     def from_node(self, message: Message) -> None:
+        """Handles a message from the node."""
         raise NotImplementedError
 
 
 @dataclass
 class PlatformSide(Bridge):
-    """Requests in, replies out."""
+    """The bridge on a platform: requests come from the relay, replies go to it."""
 
     session: str = field(default_factory=lambda: secrets.token_hex(16))
-    request: int | None = None  # that the relay waits for
+    request: int | None = None  # the request whose reply the relay awaits
     state: str = ""
 
     def welcome(self) -> None:
@@ -186,7 +193,7 @@ class PlatformSide(Bridge):
             case {"do": "state", "state": str(state)}:
                 self._say(state[:_NAME])
             case _:
-                raise NonsenseError("no message of a platform's relay")
+                raise InvalidError("not a message of a platform's relay")
 
     def from_node(self, message: Message) -> None:
         header = message.header
@@ -196,7 +203,8 @@ class PlatformSide(Bridge):
         if wanted and self.to_relay({key: header[key] for key in ("do", "id", "head")}, message.payload):
             self.request = None
         else:
-            self.node.send({"do": "unwanted", "id": header["id"], "why": "an answer that nobody waits for any more"})
+            why = "a reply to a request that is no longer pending"
+            self.node.send({"do": "unwanted", "id": header["id"], "why": why})
 
     def _say(self, state: str) -> None:
         if state != self.state:
@@ -206,11 +214,13 @@ class PlatformSide(Bridge):
 
 @dataclass
 class CoordinatorSide(Bridge):
-    """Asks platforms, and says who is there. Names that are no members' do not get through."""
+    """The bridge at the coordinator: sends requests, and reports which platforms are connected. Names that are not
+    members' are refused.
+    """
 
     platforms: set[str] = field(default_factory=set)
     here: set[str] = field(default_factory=set)
-    waiting: dict[str, tuple[int, int]] = field(default_factory=dict)  # platform: request, bytes of its answer at most
+    waiting: dict[str, tuple[int, int]] = field(default_factory=dict)  # platform: request, maximum bytes of its reply
 
     def lost(self, why: str) -> None:
         for name in sorted(self.here):
@@ -239,7 +249,7 @@ class CoordinatorSide(Bridge):
                 members = json.loads(message.payload.read(_MOST_MEMBERS))["members"]
                 self.platforms = {name for name, role in members.items() if role == "platform"}
                 for name in sorted(self.here - self.platforms):
-                    self._gone(name, "shut out")
+                    self._gone(name, REVOKED)
             case "ask" if message.payload is not None:
                 name = header["to"]
                 self.waiting[name] = (header["id"], header["most"])
@@ -263,11 +273,11 @@ class CoordinatorSide(Bridge):
             case {"do": "refused", "name": str(name), "why": str(why)}:
                 self._refuse(name[:_NAME], why[: 2 * _NAME])
             case _:
-                raise NonsenseError("no message of the coordinator's relay")
+                raise InvalidError("not a message of the coordinator's relay")
 
     def _here(self, name: str, session: str, site: str, version: str) -> None:
         if name not in self.platforms:
-            self._refuse(name, "no platform of that name among the members that the coordinator knows")
+            self._refuse(name, "no platform with this name is in the coordinator's list of members")
             return
         self.here.add(name)
         header = {"name": name, "session": session, "address": f"FLARE site {site}", "version": version}
@@ -285,7 +295,9 @@ class CoordinatorSide(Bridge):
 
 
 def listen(folder: Path, *, own: bool) -> socket.socket:
-    """The socket. `own`: only this user's processes come; else others may reach it, and their user is looked at."""
+    """The listening socket. `own`: only processes of this user can reach it; otherwise all can, and `Bridge` checks
+    their user.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700 if own else 0o711)
     path = folder / SOCKET
@@ -299,7 +311,7 @@ def listen(folder: Path, *, own: bool) -> socket.socket:
 
 
 def main() -> None:
-    """`python -m fedrel.federation.nvflare.bridge DESCRIPTOR`, started by a node."""
+    """`python -m fedrel.federation.nvflare.bridge DESCRIPTOR`: started by a node."""
     node, told = started("`fedrel platform start --carrier nvflare`")
     try:
         listener = listen(Path(told["relay"]), own=told["own"])

@@ -1,7 +1,7 @@
-"""The relay at FLARE's server: brings each request of the coordinator's node to one site, and the answer back.
+"""The relay at FLARE's server: carries each request of the coordinator's node to one site, and the reply back.
 
-It runs until the job is aborted, and carries whatever runs the coordinator has in that time. Everything happens in one
-thread; FLARE's own threads only leave word.
+It runs until the job is aborted, and serves all runs in that time. All work is done in one thread; callbacks in FLARE's
+threads only put events into its queue.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from nvflare.apis.signal import Signal
 
 from fedrel.federation.channel import Blob, Message
 from fedrel.federation.nvflare.executor import BEAT, BEAT_SECONDS, HEADER, PAYLOAD, TASK
-from fedrel.federation.nvflare.line import Line, socket_path
+from fedrel.federation.nvflare.node_link import NodeLink, socket_path
 
 MOST_REQUEST = 2 * 2**30  # bytes: FLARE's messages have 32-bit lengths
-_SILENT = 8 * BEAT_SECONDS  # seconds after which a site counts as gone
+_SILENT = 8 * BEAT_SECONDS  # seconds without a heartbeat, after which a site counts as disconnected
 _TICK = 0.5
-_SLACK = 60  # seconds beyond a request's own time, in which the coordinator gives up by itself
+_SLACK = 60  # seconds beyond a request's own time limit, within which the coordinator gives up by itself
 _SLOWEST = 10_000  # bytes a second, for which a time limit makes allowance
 _LONGEST = 10_000_000  # seconds
 
 
 @dataclass
 class Site:
-    """A FLARE client whose node is there."""
+    """A FLARE client whose node is connected."""
 
     client: str
     session: str
@@ -48,12 +48,16 @@ class Site:
 
 @dataclass
 class Asked:
+    """A request that a site has not answered yet."""
+
     id: int
     most: int
     task: Task
 
 
 class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
+    """FLARE's controller of the job: the coordinator's end of the relay."""
+
     def __init__(self) -> None:
         super().__init__(task_check_period=0.05)
         self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -62,17 +66,17 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
         self.clients: set[str] = set()
         self.connected = False
 
-    # -- what FLARE asks for ------------------------------------------------------------------------------------
+    # -- FLARE's interface --------------------------------------------------------------------------------------
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         self.engine = fl_ctx.get_engine()
         path = socket_path(Path(self.engine.get_workspace().get_root_dir()))
-        self.line = Line(path, self._later(self._from_node), self._later(self._changed))
+        self.link = NodeLink(path, self._later(self._from_node), self._later(self._changed))
         self.engine.register_aux_message_handler(BEAT, self._beat)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         self.fl_ctx = fl_ctx
-        self.line.start()
+        self.link.start()
         while not abort_signal.triggered:
             try:
                 event = self.events.get(timeout=_TICK)
@@ -80,23 +84,23 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
                 pass
             else:
                 event()
-            self._look_at_the_clock()
+            self._check_heartbeats()
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        self.line.close()
+        self.link.close()
 
     def process_result_of_unknown_task(
         self, client: Client, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
     ) -> None:
-        """An answer that nobody waits for any more is dropped."""
+        """Drops a reply to a request that is no longer pending."""
 
     def _later(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
         return lambda what: self.events.put(partial(then, what))
 
-    # -- who is there -------------------------------------------------------------------------------------------
+    # -- which sites are connected ------------------------------------------------------------------------------
 
     def _beat(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
-        """In a thread of FLARE's."""
+        """Handles a site's heartbeat, in a thread of FLARE's."""
         peer = fl_ctx.get_peer_context()
         client = str(peer.get_identity_name()) if peer is not None else ""
         said = request.get(HEADER)
@@ -109,17 +113,17 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
         match said:
             case {"name": str(name), "session": str(session), "version": str(version)} if name:
                 pass
-            case _:  # its node is not there
+            case _:  # its node is not running
                 for name in [name for name, site in self.sites.items() if site.client == client]:
                     self._gone(name, "its node ended")
                 return
         known = self.sites.get(name)
         clients = {it.name for it in self.engine.get_clients()}
         if (known is not None and known.client != client) or (name != client and name in clients):
-            self.line.send({"do": "refused", "name": name, "why": f"FLARE site {client} says that it is {name}"})
+            self.link.send({"do": "refused", "name": name, "why": f"FLARE site {client} claims to be {name}"})
             return
         if known is None or known.session != session:
-            self._gone(name, "its node was started again")
+            self._gone(name, "its node was restarted")
             self.sites[name] = Site(client, session, version, time.monotonic())
             self._here(name)
         self.sites[name].seen = time.monotonic()
@@ -127,17 +131,17 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
     def _here(self, name: str) -> None:
         site = self.sites[name]
         told = {"name": name, "session": site.session, "address": site.client, "version": site.version}
-        self.line.send({"do": "here", **told})
+        self.link.send({"do": "here", **told})
 
     def _gone(self, name: str, why: str) -> None:
         self._drop(name)
         if self.sites.pop(name, None) is not None:
-            self.line.send({"do": "gone", "name": name, "why": why})
+            self.link.send({"do": "gone", "name": name, "why": why})
 
-    def _look_at_the_clock(self) -> None:
+    def _check_heartbeats(self) -> None:
         for name, site in list(self.sites.items()):
             if time.monotonic() - site.seen > _SILENT:
-                self._gone(name, "its FLARE site is silent")
+                self._gone(name, "its FLARE site sends no heartbeat")
 
     # -- the coordinator's node ---------------------------------------------------------------------------------
 
@@ -161,7 +165,7 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
     def _ask(self, name: str, number: int, head: dict[str, Any], most: int, payload: Blob) -> None:
         self._drop(name)
         if len(payload) > MOST_REQUEST:
-            self._reply(name, number, {"failed": f"{len(payload):,} bytes are more than FLARE carries"})
+            self._reply(name, number, {"failed": f"{len(payload):,} bytes are more than FLARE can carry"})
             return
         data = Shareable()
         data[HEADER] = {"id": number, "head": head, "most": most}
@@ -183,12 +187,12 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
             self.cancel_task(asked.task)
 
     def _delivered(self, name: str, number: int) -> None:
-        self.line.send({"do": "delivered", "name": name, "id": number})
+        self.link.send({"do": "delivered", "name": name, "id": number})
 
     def _received(self, name: str, number: int, client_task: ClientTask, fl_ctx: FLContext) -> None:
-        """In a thread of FLARE's."""
+        """Takes a result, in a thread of FLARE's."""
         result = client_task.result
-        client_task.result = None  # or FLARE keeps it until the job ends
+        client_task.result = None  # otherwise FLARE keeps it in memory until the job ends
         self.events.put(partial(self._arrived, name, number, result))
 
     def _arrived(self, name: str, number: int, result: Shareable) -> None:
@@ -199,7 +203,7 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
         header, payload = result.get(HEADER), result.get(PAYLOAD)
         match header:
             case {"id": int(answered), "lost": True} if answered == number:
-                self._gone(name, "its node ended")  # when it is back, it is asked again
+                self._gone(name, "its node ended")  # it is asked again when it is back
             case {"id": int(answered), "head": dict(head)} if answered == number and isinstance(payload, bytes):
                 if len(payload) > asked.most:
                     why = f"{len(payload):,} bytes where at most {asked.most:,} were expected"
@@ -207,21 +211,23 @@ class RelayController(Controller):  # type: ignore[misc]  # nvflare has no types
                 else:
                     self._reply(name, number, head, Blob.of(payload))
             case _:
-                self._reply(name, number, {"failed": f"no reply of a relay ({result.get_return_code()})"})
+                self._reply(
+                    name, number, {"failed": f"the FLARE site sent no valid reply ({result.get_return_code()})"}
+                )
 
     def _done(self, name: str, number: int, task: Task) -> None:
-        """All is over with this task; if no answer came before, none will."""
+        """FLARE has ended this task: if no reply has arrived by now, none will."""
         asked = self.asked.get(name)
         if asked is not None and asked.id == number:
             del self.asked[name]
             self._reply(name, number, {"failed": f"no answer ({task.completion_status})"})
 
     def _reply(self, name: str, number: int, head: dict[str, Any], payload: Blob | None = None) -> None:
-        self.line.send({"do": "reply", "name": name, "id": number, "head": head}, payload)
+        self.link.send({"do": "reply", "name": name, "id": number, "head": head}, payload)
 
 
 def _seconds(head: dict[str, Any], size: int) -> int:
-    """How long FLARE keeps the task; by then the coordinator has given up itself."""
+    """How long FLARE keeps the task, in seconds: longer than the coordinator waits for the reply."""
     try:
         told = float(json.loads(head["text"])["seconds"])
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The relay at a platform's site: hands requests to the platform's node, and its answers back. It sees signed bytes."""
+"""The relay at a platform's site: passes requests to the platform's node and its replies back. It sees signed bytes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fedrel.federation.channel import Blob, Message
-from fedrel.federation.nvflare.line import Line, socket_path
+from fedrel.federation.nvflare.node_link import NodeLink, socket_path
 
-TASK = "fedrel"  # the only one of the job
+TASK = "fedrel"  # the job's only task
 BEAT = "fedrel.beat"
 HEADER, PAYLOAD = "fedrel", "payload"
 BEAT_SECONDS = 1.0
 MOST_REPLY = 16 * 2**30
-_PATIENCE = 5.0  # seconds for the answer to a sign of life
+_PATIENCE = 5.0  # seconds for the answer to a heartbeat
 _TICK = 0.2
 _SERVER = "server"
 
 
 class RelayExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
+    """FLARE's executor of the job: a platform's end of the relay."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.line: Line | None = None
-        self.node: dict[str, Any] = {}  # who the node said it is; empty: it is not there
+        self.link: NodeLink | None = None
+        self.node: dict[str, Any] = {}  # name, session and version of the node; empty: it is not connected
         self.replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.news, self.ended = threading.Event(), threading.Event()
 
@@ -39,14 +41,14 @@ class RelayExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
         if event_type == EventType.START_RUN:
             self.engine = fl_ctx.get_engine()
             path = socket_path(Path(self.engine.get_workspace().get_root_dir()))
-            self.line = Line(path, self._heard, self._changed)
-            self.line.start()
+            self.link = NodeLink(path, self._heard, self._changed)
+            self.link.start()
             threading.Thread(target=self._beat, name="fedrel beat", daemon=True).start()
         elif event_type == EventType.END_RUN:
             self.ended.set()
             self.news.set()
-            if self.line is not None:
-                self.line.close()
+            if self.link is not None:
+                self.link.close()
 
     # -- the node -----------------------------------------------------------------------------------------------
 
@@ -64,7 +66,7 @@ class RelayExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
             self.news.set()
 
     def _beat(self) -> None:
-        """Tells the coordinator's relay once a second, and at once if it changes, whether the node is there."""
+        """Tells the relay at the coordinator whether the node is connected: every second, and on each change."""
         while not self.ended.is_set():
             sign = Shareable()
             sign[HEADER] = dict(self.node)
@@ -74,8 +76,8 @@ class RelayExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
             state = "connected" if _is_ok(answer) else "FLARE's server, or the relay job on it, does not answer"
             if isinstance(answer, Shareable) and isinstance(answer.get(HEADER), str):
                 state = answer[HEADER] or state
-            if self.line is not None and self.node:
-                self.line.send({"do": "state", "state": state})
+            if self.link is not None and self.node:
+                self.link.send({"do": "state", "state": state})
             self.news.wait(BEAT_SECONDS)
             self.news.clear()
 
@@ -93,16 +95,16 @@ class RelayExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
     ) -> Shareable:
         node = self.node
         while not self.replies.empty():
-            self.replies.get()  # of requests that were given up
-        if self.line is None or not node:
+            self.replies.get()  # replies to earlier requests, which are no longer awaited
+        if self.link is None or not node:
             return _lost(number)
-        if not self.line.send({"do": "request", "id": number, "head": head}, Blob.of(payload)):
+        if not self.link.send({"do": "request", "id": number, "head": head}, Blob.of(payload)):
             return _lost(number)
         while not abort.triggered:
             try:
                 message = self.replies.get(timeout=_TICK)
             except queue.Empty:
-                if self.node is not node:  # it ended, and whatever it was at is lost
+                if self.node is not node:  # it ended or was restarted, and the request is lost
                     return _lost(number)
                 continue
             if message.header["id"] == number:
@@ -115,7 +117,7 @@ def _is_ok(answer: object) -> bool:
 
 
 def _lost(number: int) -> Shareable:
-    """The coordinator asks again when the node is back."""
+    """Says that the node has gone; the coordinator asks again when it is back."""
     reply = Shareable()
     reply[HEADER] = {"id": number, "lost": True}
     return reply

@@ -1,12 +1,12 @@
-"""FLARE's own client or server, with a filter in front of everything that comes from the network: optional.
+"""The guard (optional): FLARE's own client or server, with a filter for everything that comes from the network.
 
     python -m fedrel.federation.nvflare.guard client -m WORKSPACE -s fed_client.json --set …
     python -m fedrel.federation.nvflare.guard server -m WORKSPACE -s fed_server.json --set …
 
-takes the place of `nvflare.private.fed.app.client.client_train` and `….server.server_train`, with the same arguments.
-The processes of jobs are started with the filter too. What rules.py does not allow is refused before any of its content
-is decoded, and written to guard.jsonl in the workspace. For a FLARE federation that serves for nothing but fedrel: jobs
-of other kinds may need more messages than are allowed here.
+replace `nvflare.private.fed.app.client.client_train` and `….server.server_train`, with the same arguments. Job
+processes are started with the filter too. A message that rules.py does not allow is refused before its content is
+decoded, and recorded in guard.jsonl in the workspace. Meant for a FLARE federation that only serves fedrel: other kinds
+of jobs may need messages that are not allowed here.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ PROGRAMS = {
     "server": f"{_APP}.server.server_train",
     "server-job": f"{_APP}.server.runner_process",
 }
-_MOST_KINDS = 10_000  # of refusals, that are told apart
-_SHOWN = 200  # characters
+_MOST_KINDS = 10_000  # different refusals that are counted separately
+_SHOWN = 200  # characters of a value
 
 
 class Log:
-    """One line for the first, tenth, hundredth, … of the same refusal: nobody fills the disk with it."""
+    """Records the first, tenth, hundredth, … occurrence of the same refusal, so that refusals cannot fill the disk."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.Lock()
@@ -57,7 +57,7 @@ class Log:
         key = tuple(str(part)[:_SHOWN] for part in (cell, neighbour, origin, *asked, why))
         with self._lock:
             if key not in self._counts and len(self._counts) >= _MOST_KINDS:
-                key = ("", "", "", "", "", "more kinds than are told apart")
+                key = ("", "", "", "", "", "other refusals")
             self._counts[key] += 1
             count = self._counts[key]
             if str(count).strip("0") != "1":
@@ -69,7 +69,7 @@ class Log:
 
 
 def install(log: Log) -> None:
-    """From now on, in this process, for good."""
+    """Installs the filter in this process, irrevocably."""
     receive, dispatch = CoreCell._process_received_msg, FedAdminAgent._dispatch_request
 
     def filtered(self: Any, endpoint: Any, connection: Any, message: Any) -> Any:
@@ -98,7 +98,7 @@ def install(log: Log) -> None:
 
 
 def _answer(cell: Any, endpoint: Any, headers: dict[str, Any]) -> None:
-    """Whoever waits for an answer need not wait for nothing."""
+    """Answers a refused request, so that its sender does not wait for a timeout."""
     asked = headers.get(MessageHeaderKey.MSG_TYPE) == MessageType.REQ
     mine = headers.get(MessageHeaderKey.DESTINATION) == cell.my_info.fqcn
     if not (asked and mine and headers.get(MessageHeaderKey.REPLY_EXPECTED)):
@@ -127,15 +127,16 @@ def _guard_jobs(launcher: Any, kind: str) -> None:
     def get_command(self: Any, job_meta: Any, fl_ctx: Any) -> str:
         found = str(command(self, job_meta, fl_ctx))
         if found.count(plain) != 1:
-            raise RuntimeError(f"the guard does not know how this FLARE starts a job: {found}")
+            raise RuntimeError(f"the guard does not support the way this version of FLARE starts a job: {found}")
         return found.replace(plain, guarded)
 
     launcher.get_command = get_command
 
 
 def main() -> None:
+    """Installs the filter and runs FLARE's program."""
     if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
-        raise SystemExit(f"usage: python -m {MODULE} client|server ARGUMENTS OF FLARE")
+        raise SystemExit(f"usage: python -m {MODULE} client|server FLARE_ARGUMENTS")
     kind, arguments = sys.argv[1], sys.argv[2:]
     workspace = next((after for it, after in pairwise(arguments) if it in ("-m", "--workspace")), "")
     if not workspace:

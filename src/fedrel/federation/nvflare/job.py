@@ -1,4 +1,4 @@
-"""The job for FLARE: names of classes that are installed at every site, and no code."""
+"""The job for FLARE. It contains no code, only names of classes that are installed at every site."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ENGINE = "fedrel.federation.nvflare"
 CONTROLLER = f"{ENGINE}.controller.RelayController"
 EXECUTOR = f"{ENGINE}.executor.RelayExecutor"
 TASK = "fedrel"
-_QUICK = 0.05  # seconds between a site's questions for work
+_QUICK = 0.05  # seconds between a site's requests for work
 
 
 def files(name: str = "fedrel-relay") -> dict[str, dict[str, object]]:
-    """The content of the job, by path."""
+    """The files of the job: content by path."""
     meta = {"name": name, "resource_spec": {}, "min_clients": 1, "deploy_map": {"app": ["@ALL"]}}
     server = {
         "format_version": 2,
@@ -41,8 +41,9 @@ def files(name: str = "fedrel-relay") -> dict[str, dict[str, object]]:
 
 
 def write(folder: Path) -> None:
+    """Writes the job into a new folder. Raises UserError if it exists."""
     if folder.exists():
-        raise UserError(f"{folder}: already there; choose another name")
+        raise UserError(f"{folder}: already exists; choose another name")
     for name, content in files().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
-"""Which messages FLARE's processes need to run the relay's job. Everything else is refused.
+"""The messages that FLARE's processes need to run the relay's job; the guard refuses all others.
 
 A cell (a process in FLARE's network) has a name: `server`, `server.JOB`, `SITE`, `SITE.JOB`, `_admin_ID`. A message
-comes from a neighbour, whose name FLARE compares with its certificate; the origin that it claims must lie behind that
-neighbour. So nobody speaks in another's name, and no site reaches another. Standard library alone.
+arrives from a neighbour, whose name FLARE compares with its certificate; the origin that the message claims must lie
+behind that neighbour. So no cell can impersonate another, and no site can reach another. Only the standard library is
+used.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ REQUEST, REPLY, RETURN = "req", "reply", "return"
 _TYPE, _ORIGIN, _DESTINATION = "cn__msg_type", "cn__origin", "cn__destination"
 _CHANNEL, _TOPIC = "cn__channel", "cn__topic"
 STREAM, DATA = "sm__STREAM", "sm__DATA"
-_STREAM_CHANNEL, _STREAM_TOPIC = "sm__ch", "sm__tp"  # of what a stream carries; on every piece of it
+_STREAM_CHANNEL, _STREAM_TOPIC = "sm__ch", "sm__tp"  # of the message in a stream; on each of its pieces
 
 Rule = tuple[str, str]  # channel, topic
 
@@ -25,7 +26,7 @@ _BYE: Rule = ("cellnet.channel", "bye")
 _STREAMS: set[Rule] = {(STREAM, "sm__ACK"), (STREAM, "sm__ERROR"), ("return_only", ANY)}
 _BEAT = "fedrel.beat"
 
-# Receiver and origin, as `kind` names them: what the one may ask of the other. Of streams, what they carry counts.
+# (receiver, origin) as `kind` names them: the requests that the receiver accepts. For a stream, its message counts.
 ALLOWED: dict[tuple[str, str], set[Rule]] = {
     ("client", "server"): {("admin", "admin"), _BYE} | _STREAMS,
     ("client", "own job"): {("admin", "train.notify_job_status"), _BYE} | _STREAMS,
@@ -59,7 +60,7 @@ ALLOWED: dict[tuple[str, str], set[Rule]] = {
     },
     ("server job", "client"): {(STREAM, "sm__ERROR")},
 }
-# The server's commands to a client all come as one topic; what they are says the message within.
+# All commands to a client have the same topic; the message itself says which command it is.
 COMMANDS: dict[str, set[str]] = {
     "server": {
         "scheduler.check_resource",
@@ -73,18 +74,18 @@ COMMANDS: dict[str, set[str]] = {
 
 
 def objection(cell: str, neighbour: str, headers: Mapping[str, Any]) -> str | None:
-    """Why `cell` should not take a message from `neighbour`; none: it may."""
+    """Why `cell` must refuse a message from `neighbour`; None: it may accept it."""
     origin, destination = headers.get(_ORIGIN), headers.get(_DESTINATION)
     if not isinstance(origin, str) or not isinstance(destination, str):
-        return "without origin or destination"
+        return "no origin or no destination"
     if not _behind(cell, neighbour, origin):
         return f"{origin} does not lie behind {neighbour}"
     if destination != cell:
-        return None if _may_pass(cell, neighbour, origin, destination) else f"not to be passed on to {destination}"
+        return None if _may_pass(cell, neighbour, origin, destination) else f"not to be forwarded to {destination}"
     sort = headers.get(_TYPE)
     who = kind(cell, origin)
     if who is None:
-        return f"{origin} has nothing to say here"
+        return f"{origin} may not send messages here"
     if sort in (REPLY, RETURN):
         return None
     if sort != REQUEST:
@@ -97,13 +98,13 @@ def objection(cell: str, neighbour: str, headers: Mapping[str, Any]) -> str | No
 
 
 def objection_to_command(cell: str, origin: str, command: str) -> str | None:
-    """Why a client should not do what a message on its admin channel says."""
+    """Why a client must refuse a command on its admin channel; None: it may carry it out."""
     who = kind(cell, origin)
     return None if command in COMMANDS.get(who or "", set()) else f"{command} is not for {who or origin}"
 
 
 def asked(headers: Mapping[str, Any]) -> Rule:
-    """Channel and topic; of a stream, those of what it carries."""
+    """Channel and topic of a message; for a stream, those of the message in it."""
     channel, topic = str(headers.get(_CHANNEL)), str(headers.get(_TOPIC))
     if channel == STREAM and topic == DATA:
         return str(headers.get(_STREAM_CHANNEL)), str(headers.get(_STREAM_TOPIC))
@@ -111,7 +112,7 @@ def asked(headers: Mapping[str, Any]) -> Rule:
 
 
 def kind(cell: str, origin: str) -> str | None:
-    """What `origin` is to `cell`; none: a stranger."""
+    """What `origin` is to `cell`, as in ALLOWED; None: nothing that may send it messages."""
     role, (root, job) = _role(cell), _parts(cell)
     other, other_job = _parts(origin)
     if role == "client":
@@ -146,17 +147,17 @@ def _parts(cell: str) -> tuple[str, str]:
 
 
 def _behind(cell: str, neighbour: str, origin: str) -> bool:
-    """Whether a message of that origin can come by way of that neighbour."""
+    """Whether a message of this origin can arrive through this neighbour."""
     root, job = _parts(cell)
     if neighbour == SERVER and root != SERVER:
         return _parts(origin)[0] == SERVER
     if job:
-        return neighbour == root  # the parent, which looked at it already
+        return neighbour == root  # the parent, which has already checked it
     return origin == neighbour or origin.startswith(f"{neighbour}.")
 
 
 def _may_pass(cell: str, neighbour: str, origin: str, destination: str) -> bool:
-    """A parent passes messages between its jobs and the other side's, and nothing else."""
+    """Whether a parent may forward a message: only between its own jobs and those of the other side."""
     role = _role(cell)
     if role == "client":
         inwards = neighbour == SERVER and destination.startswith(f"{cell}.")

@@ -1,6 +1,6 @@
-"""What a FLARE startup kit must say, so that the relay's job runs at that site: where the node is, which class may run.
+"""Prepares a FLARE startup kit for the relay's job: where the node listens, and that our class may run.
 
-FLARE runs only classes that a site's `class_allow_list` names. Ours is added, and nothing else is changed.
+FLARE runs only classes in a site's `class_allow_list`. Ours is added to it, and nothing else is changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.federation.nvflare.job import CONTROLLER, EXECUTOR
-from fedrel.federation.nvflare.line import SETTINGS
+from fedrel.federation.nvflare.node_link import SETTINGS
 from fedrel.util.files import write_whole
 
 _RESOURCES = "resources.json"
@@ -19,13 +19,15 @@ _ALLOWED = "class_allow_list"
 
 
 def furnish(kit: Path, socket: Path) -> list[Path]:
-    """The files that were written in the startup kit of a server or a client."""
+    """Prepares the startup kit of a FLARE server or client, and returns the files that were written. Raises UserError
+    if it is not such a kit.
+    """
     local = kit / "local"
     server, client = (kit / "startup" / f"fed_{kind}.json" for kind in ("server", "client"))
     if not local.is_dir() or not (server.is_file() or client.is_file()):
-        raise UserError(f"{kit}: no startup kit of a FLARE server or client (no local/ and startup/fed_*.json in it)")
+        raise UserError(f"{kit}: not a startup kit of a FLARE server or client (no local/ and startup/fed_*.json)")
     if not socket.is_absolute():
-        raise UserError(f"--relay {socket}: FLARE needs the whole path of the socket, from / on")
+        raise UserError(f"--relay {socket}: FLARE needs the absolute path of the socket")
     wanted = CONTROLLER if server.is_file() else EXECUTOR
     resources = local / _RESOURCES
     found = _read(resources if resources.exists() else local / f"{_RESOURCES}.default")
@@ -45,4 +47,4 @@ def _read(path: Path) -> dict[str, Any]:
             return found
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
-    raise UserError(f"{path}: not what FLARE writes there")
+    raise UserError(f"{path}: not a resources file of FLARE")

@@ -1,4 +1,4 @@
-"""Loaded by every Python process that finds this folder on its path: writes down what NVFlare registers there.
+"""Loaded by every Python process with this folder on its path: records which callbacks NVFlare registers.
 
 One line for each callback of a cell, each one for streams, and each command of a client: to `$FLARE_PROBE/PID.jsonl`.
 """

@@ -1,4 +1,4 @@
-"""The coordinator's process with the network by itself: the test is its node, and hears all that it tells."""
+"""The coordinator's network process on its own: the test plays its node, and receives all its messages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fedrel.util.files import private_folder
 SESSION = "0123456789abcdef" * 2
 
 
-class Door:
+class CoordinatorServer:
     def __init__(self, kits: Path, folder: Path) -> None:
         self.kits, self.folder = kits, folder
         self.kit = open_kit(kits / "coordinator")
         self.past: list[Message] = []
         self.links: list[Link] = []
 
-    def __enter__(self) -> Door:
+    def __enter__(self) -> CoordinatorServer:
         told = {
             "port": self.kit.port,
             "tls": str(self.kit.folder / "tls"),
@@ -53,7 +53,7 @@ class Door:
         time.sleep(0.1)
 
     def hear(self, do: str, seconds: float = 10.0, **about: Any) -> Message:
-        """The next message of this kind; others are kept."""
+        """The next message of this kind; others are kept for later calls."""
         until = time.monotonic() + seconds
         while True:
             for number, message in enumerate(self.past):
@@ -80,7 +80,7 @@ class Door:
         return link.poll(session, have, "1.0", private_folder(self.folder / "fetched"))
 
     def serial(self) -> int:
-        """Of the certificate that the server shows."""
+        """The serial number of the certificate that the server presents."""
         context = ssl.create_default_context(cafile=self.kit.folder / "tls/ca.pem")
         context.load_cert_chain(self.kits / "admin/tls/node.crt", self.kits / "admin/tls/node.key")
         return serial_shown(self.kit.port, context)
@@ -99,4 +99,4 @@ def why(answer: object) -> str:
     return f"{answer.status} {json.loads(answer.content)['why']}"
 
 
-__all__ = ["SESSION", "Door", "messages", "serial_shown", "why"]
+__all__ = ["SESSION", "CoordinatorServer", "messages", "serial_shown", "why"]

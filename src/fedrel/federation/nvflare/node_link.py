@@ -1,6 +1,7 @@
-"""The relay's end of a Unix socket: finds it, connects, and connects again when the node was started anew.
+"""The relay's connection to its node over a Unix socket: finds the socket, connects, and reconnects when the node has
+restarted.
 
-Runs in FLARE's processes, beside whatever else they hold. Standard library alone.
+Runs in FLARE's processes. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from fedrel.federation.channel import Blob, Channel, ClosedError, Message
 VARIABLE = "FEDREL_RELAY"  # an environment variable: the path of the socket
 SETTINGS = "fedrel.json"  # in the site's folder `local`: {"relay": "/path/relay.sock"}
 _AGAIN = 1.0  # seconds before the next try
-_STUCK = 30.0  # seconds in which the node must take what it is sent
+_STUCK = 30.0  # seconds within which the node must accept a message
 
 
 class NoSocketError(Exception):
-    """Nobody said where the socket is."""
+    """The path of the socket is not configured."""
 
 
 def socket_path(workspace: Path) -> Path:
-    """Where this site's node listens. A job has no say in it."""
+    """Where this site's node listens, as configured by the site; a job cannot change it. Raises NoSocketError if it is
+    not configured.
+    """
     if told := os.environ.get(VARIABLE):
         return Path(told)
     settings = workspace / "local" / SETTINGS
@@ -35,12 +38,12 @@ def socket_path(workspace: Path) -> Path:
         return Path(found)
     except (OSError, ValueError, KeyError, TypeError):
         raise NoSocketError(
-            f'{settings}: not there, or without {{"relay": "/path/relay.sock"}}; {VARIABLE} is not set either'
+            f'{settings}: missing, or without {{"relay": "/path/relay.sock"}}; {VARIABLE} is not set either'
         ) from None
 
 
-class Line:
-    """Calls `heard` with each message and `changed` when the node comes or goes, in a thread of its own."""
+class NodeLink:
+    """Calls `heard` with each message, and `changed` when the connection is made or lost, in its own thread."""
 
     def __init__(self, path: Path, heard: Callable[[Message], None], changed: Callable[[bool], None]) -> None:
         self.path, self._heard, self._changed = path, heard, changed
@@ -52,7 +55,7 @@ class Line:
         self._thread.start()
 
     def send(self, header: dict[str, Any], payload: Blob | None = None) -> bool:
-        """Whether the node took it."""
+        """Sends a message. Returns whether the node accepted it."""
         channel = self._channel
         if channel is None:
             return False
