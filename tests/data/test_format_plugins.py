@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from fedrel_example import tacred
 
 from fedrel import config
 from fedrel.corpus import FORMATS, Skipped
@@ -18,7 +19,6 @@ from fedrel.errors import UserError
 from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import federated
 from fedrel.util import plugins
-from tests.data import tacred
 from tests.instances import items, sentences, write
 from tests.loading import load
 from tests.parity.consortium import PLATFORMS, Consortium

@@ -153,7 +153,9 @@ def test_a_platform_that_leaves_is_not_waited_for(world, tmp_path):
             os.kill(federation.processes(name)["worker"], signal.SIGSTOP)
         federation.nodes["p1"].terminate()
         happened = time.monotonic()
-        status = federation.wait("run", lambda status: "p1 disconnected: it left" in said(federation, "coordinator"), 10)
+        status = federation.wait(
+            "run", lambda status: "p1 disconnected: it left" in said(federation, "coordinator"), 10
+        )
         gone = time.monotonic() - happened
         for name in ("p0", "p2"):
             os.kill(federation.processes(name)["worker"], signal.SIGCONT)

@@ -136,7 +136,7 @@ class Runs:
             raise Problem(f"a reply is not what its task declares: {wrong[0]}")
 
     def survives_absence(self) -> None:
-        """A round in which nobody answers ends with a state, and with the weights that it began with."""
+        """A round in which nobody answers ends with a state whose weights are finite."""
         setup = self.setup()
         state = setup.algorithm.start(setup.weights)
         for number in range(2):

@@ -12,6 +12,7 @@ from fedrel.engines.engine import Upload
 from fedrel.engines.held import Held
 from fedrel.errors import UserError
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
+from fedrel.protocol.records import number_in
 from fedrel.protocol.replies import BadReplyError, check, claims, forms, most_bytes
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.tasks import Form
@@ -128,6 +129,12 @@ class Remote:
     def _check_claims(self, platform: str, form: Form, reply: Record) -> None:
         """A platform that claims more sentences than it has would decide the mean alone."""
         held = self.announced.get(platform)
+        if held is None:
+            return
         for field_, claimed in claims(form, reply).items():
-            if held is not None and claimed > held:
+            if claimed > held:
                 raise BadReplyError(f"{field_} is {claimed:g}, and the platform holds {held}")
+        most = held * self.sizes.get("epochs", 1)  # a batch has at least one sentence
+        for field_ in form.of_kind("steps"):
+            if (steps := number_in(reply, field_) if field_ in reply else 0.0) > most:
+                raise BadReplyError(f"{field_} is {steps:g}, and the platform can take {most}")

@@ -84,7 +84,12 @@ class Setup:
     @property
     def reply_sizes(self) -> dict[str, int]:
         """That the forms of replies speak of."""
-        return {"relations": len(self.dataset.relations), "common": len(self.hub.shard), **SIZES}
+        return {
+            "relations": len(self.dataset.relations),
+            "common": len(self.hub.shard),
+            "epochs": self.experiment.training.epochs,
+            **SIZES,
+        }
 
     def shard_of(self, split: Split) -> Shard:
         """A split as it is judged."""

@@ -7,6 +7,7 @@
   changed (see `learning/named.py`). `whole model`: the word table whole. `difference`: a whole model around zero.
 - `sentences`: how many sentences the platform trained on, a whole number from 0. `weight`: any number from 0. Means are
   weighted by fields of these two kinds alone, and neither may exceed the sentences that the platform holds.
+- `steps`: how many optimizer steps it took, a whole number from 0; no more than epochs × the sentences it holds.
 - `loss`: the mean loss of training. `count`: a whole number from 0. `number`: any.
 - `f32 n`: a tensor's type and sizes. A letter is any size, the same all over the reply; a word is a size that both
   sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities, from -28 to 28. `logprob`: logarithms of
@@ -39,12 +40,13 @@ FAR, FAR_FROM_ZERO = 100.0, 100.0
 
 _NUMBERS = {  # from, to; what does not fit is no number of sentences, and no loss, that anybody saw
     "sentences": (0.0, 1e9, "a whole number from 0 to 1e9"),
+    "steps": (0.0, 1e9, "a whole number from 0 to 1e9"),
     "count": (0.0, 1e9, "a whole number from 0 to 1e9"),
     "weight": (0.0, 1e9, "a number from 0 to 1e9"),
     "loss": (-1e12, 1e12, "a number from -1e12 to 1e12"),
     "number": (-1e12, 1e12, "a number from -1e12 to 1e12"),
 }
-_WHOLE = ("sentences", "count")
+_WHOLE = ("sentences", "steps", "count")
 WEIGHTS = ("sentences", "weight")  # kinds that a mean may be weighted by
 _MODELS = ("model", "whole model", "difference")
 _DTYPES = {"i64": torch.int64, "i32": torch.int32, "f64": torch.float64, "f32": torch.float32, "f16": torch.float16}

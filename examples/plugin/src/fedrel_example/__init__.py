@@ -1,0 +1,1 @@
+"""Plug-ins for fedrel: FedNova, an extractor of segment means, a denoiser that takes maxima, and TACRED's format."""
