@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from benchmarks.plain import pad
-from fedrel.extractors.convolution import windows
 from fedrel.kernels.pooling import piece_max
+from fedrel.kernels.windows import windows
 from tests.helpers import random_split, shard_of, small_model
 from tests.learning.test_fit import plain_copy
 

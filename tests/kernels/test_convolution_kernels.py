@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedrel.config import Training
 from fedrel.encoding import packed
-from fedrel.kernels import convolution, jit
+from fedrel.kernels import jit
+from fedrel.kernels.embedding import distinct
 from fedrel.learning.fit import fit
 from tests.helpers import random_split, shard_of, small_model
 
@@ -44,7 +45,7 @@ def outcome(kind, window, sentences, seed, longest):
 def test_compiled_equals_matrix_products(kind, window, sentences, seed, longest):
     fast = outcome(kind, window, sentences, seed, longest)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "AVAILABLE", False)
+        patch.setattr(jit, "AVAILABLE", False)
         patch.setattr(packed, "AVAILABLE", False)
         slow = outcome(kind, window, sentences, seed, longest)
     for ours, other in zip(fast, slow, strict=True):
@@ -61,7 +62,7 @@ def test_a_whole_training_is_the_same_without_numba(denoiser, monkeypatch):
         return model.trained(shard, fitted.sentences)
 
     fast = trained()
-    monkeypatch.setattr(convolution, "AVAILABLE", False)
+    monkeypatch.setattr(jit, "AVAILABLE", False)
     monkeypatch.setattr(packed, "AVAILABLE", False)
     slow = trained()
     for name in fast:
@@ -69,7 +70,7 @@ def test_a_whole_training_is_the_same_without_numba(denoiser, monkeypatch):
 
 
 def test_distinct_words_in_order_of_appearance():
-    found, places = convolution.distinct(torch.tensor([7, 0, 7, 3, 0]), 9)
+    found, places = distinct(torch.tensor([7, 0, 7, 3, 0]), 9)
     assert found.tolist() == [7, 0, 3]
     assert places.tolist() == [0, 1, 0, 2, 1]
 

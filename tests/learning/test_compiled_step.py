@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrel.config import Training
-from fedrel.kernels import convolution
+from fedrel.kernels import jit
 from fedrel.learning import fit as fitting
 from fedrel.learning.compiled_step import ByHand, by_hand
 from fedrel.learning.fit import fit
@@ -144,7 +144,7 @@ def test_what_is_not_usual_is_left_to_autograd(monkeypatch):
     assert not possible(cross_entropy, denoiser="att"), "its own weights would get no gradient"
     assert not possible(kind="bag")
     assert by_hand(loaded(shard)[0], dataclasses.replace(shard, rows=shard.rows[:0]), None, at_once=4) is None
-    monkeypatch.setattr(convolution, "AVAILABLE", False)
+    monkeypatch.setattr(jit, "AVAILABLE", False)
     assert not possible()
 
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from fedrel.config import Training
-from fedrel.kernels import convolution
+from fedrel.kernels import jit
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import cross_entropy
 from fedrel.learning.model import WORDS
@@ -73,7 +73,7 @@ def sparse(weights: Named, model, shard, training: Training, lr: float, seed: in
 def either_way(request, monkeypatch):
     """With the compiled kernels, and without them."""
     if not request.param:
-        monkeypatch.setattr(convolution, "usable", lambda device: False)
+        monkeypatch.setattr(jit, "AVAILABLE", False)
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.05])

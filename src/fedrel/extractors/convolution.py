@@ -1,7 +1,6 @@
 """What CNN and PCNN share: word and position vectors, a convolution over packed sentences, max-pooling by piece."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeGuard
+from typing import ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +10,12 @@ from fedrel.encoding.packed import PackedBatch, PackedShard
 from fedrel.encoding.shard import Batch
 from fedrel.extractors.encoder import Encoder
 from fedrel.extractors.word_table import WordTable
-from fedrel.kernels import convolution
+from fedrel.kernels import jit
 from fedrel.kernels.activations import SLOPES
 from fedrel.kernels.opt_in import opted_in
 from fedrel.kernels.pooling import piece_max
+from fedrel.kernels.table_convolution import table_convolution
+from fedrel.kernels.windows import windows
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 _PARAMETERS = {"head_position", "tail_position", "convolution.weight", "convolution.bias"}
@@ -62,13 +63,13 @@ class Convolution(Encoder):
     def encode(self, batch: Batch) -> Tensor:
         assert isinstance(batch, PackedBatch)
         lengths = self.piece_lengths(batch)  # (S, pieces + 1), the last is the separator
-        pool = self._by_table if convolution.usable(batch.tokens.device) else self._by_product
+        pool = self._by_table if jit.usable(batch.tokens.device) else self._by_product
         pooled = pool(batch, lengths)  # (S·pieces, filters)
         return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
 
     def _by_table(self, batch: PackedBatch, lengths: Tensor) -> Tensor:
         vectors, words = self.words.distinct(batch.tokens)
-        return convolution.table_convolution(
+        return table_convolution(
             vectors,
             self.head_position,
             self.tail_position,
@@ -104,27 +105,3 @@ def is_plain_convolution(encoder: Encoder) -> TypeGuard[Convolution]:
         and type(encoder.words) is WordTable
         and {name for name, _ in encoder.named_parameters()} == _PARAMETERS
     )
-
-
-class _Windows(torch.autograd.Function):
-    """(T, D) → (T, window·D): every row beside its neighbours, zero beyond both ends."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, window: int) -> Tensor:
-        count, width = rows.shape
-        ctx.window = window
-        padded = rows.new_zeros(count + window - 1, width)
-        padded[window // 2 : window // 2 + count] = rows
-        # Rows lie end to end, so a window is one stretch of memory: no shifting, one copy.
-        return padded.as_strided((count, window * width), (width, 1)).contiguous()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        count, width, window = len(grad), grad.shape[1] // ctx.window, ctx.window
-        padded = grad.new_zeros(count + window - 1, width)
-        for place in range(window):
-            padded[place : place + count] += grad[:, place * width : (place + 1) * width]
-        return padded[window // 2 : window // 2 + count], None
-
-
-windows: Callable[[Tensor, int], Tensor] = _Windows.apply

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fedrel.kernels import convolution
+from fedrel.kernels import jit
+from fedrel.kernels.embedding import add_rows, distinct
 
 SMALL = 1e-3  # a factor below this is folded into the rows, before their numbers grow too large
 
@@ -50,7 +51,7 @@ class WordTable(nn.Module):
 
     def distinct(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The vectors (U, D) of the distinct words among these, and the place of every token among them."""
-        found, places = convolution.distinct(tokens, len(self.rows))
+        found, places = distinct(tokens, len(self.rows))
         return self(found), places
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -93,15 +94,15 @@ class WordTable(nn.Module):
         if self.factor < SMALL:
             self._fold()
         for tokens, grad in self._gradients():
-            if convolution.usable(self.rows.device):
-                convolution.add_rows(self.rows, tokens, grad, -lr / self.factor)
+            if jit.usable(self.rows.device):
+                add_rows(self.rows, tokens, grad, -lr / self.factor)
             else:
                 change = grad.mul_(-lr / self.factor)
                 self.rows.scatter_add_(0, tokens[:, None].expand_as(change), change)
                 self.rows[0] = 0
 
     def stepped(self, steps: int, factor: float, lr: float, weight_decay: float) -> None:
-        """So many steps without a pull were made on the rows by somebody else (see kernels/steps.py), who leaves them
+        """So many steps without a pull were made on the rows by somebody else (see kernels/step.py), who leaves them
         with this factor.
         """
         if self.trainable:

@@ -29,11 +29,11 @@ _Q = (2.61297474e-04, 2.46750017e-02, 4.64576816e-01, 1.0)
 
 @compiled
 def activate(values: Any, is_tanh: bool) -> None:
-    """In place: tanh, or else relu."""
+    """Forward: values (n,) ← tanh of them, or else relu, in place. NaN propagates."""
     kind = values.dtype.type
     if not is_tanh:
         for i in range(len(values)):
-            values[i] = kind(0) if values[i] <= 0 else values[i]  # what is no number stays
+            values[i] = kind(0) if values[i] <= 0 else values[i]
     elif values.itemsize == 4:
         for i in range(len(values)):
             x = values[i]
@@ -46,6 +46,7 @@ def activate(values: Any, is_tanh: bool) -> None:
 
 @compiled
 def _polynomial(coefficients: Any, x: Any) -> Any:
+    """Coefficients from the highest power down."""
     value = np.float32(coefficients[0])
     for coefficient in coefficients[1:]:
         value = value * x + np.float32(coefficient)
@@ -53,8 +54,8 @@ def _polynomial(coefficients: Any, x: Any) -> Any:
 
 
 @compiled
-def back_through(grad: Any, activated: Any, scales: Any, is_tanh: bool) -> None:
-    """grad ← grad · scales · the slope where the activation gave these numbers."""
+def activate_backward(grad: Any, activated: Any, scales: Any, is_tanh: bool) -> None:
+    """Backward, with dropout: grad ← grad · scales · the slope where the activation gave `activated`, all (n,)."""
     kind = grad.dtype.type
     for i in range(len(grad)):
         value = activated[i]

@@ -1,5 +1,7 @@
-"""Loops that have to be fast, compiled by numba where it is installed. Who uses them keeps another way without it:
-a machine with torch and numpy alone still trains.
+"""Loops that have to be fast, compiled by numba where it is installed, and the switch that turns them off.
+
+Whoever uses a compiled loop asks `usable` and keeps another way without it: a machine with torch and numpy alone still
+trains. With FEDREL_JIT=0 in the environment, every machine trains so.
 """
 
 from __future__ import annotations
@@ -11,23 +13,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedrel.errors import UserError
 from fedrel.util.files import private_cache, private_folder, require_own
 
+if TYPE_CHECKING:  # finding names in text needs numba, but not torch, which takes a second to import
+    import torch
 try:
     import numba
 except ImportError:
     AVAILABLE = False
 else:
-    AVAILABLE = True
+    AVAILABLE = os.environ.get("FEDREL_JIT", "1") != "0"
 # Sums may be regrouped; numbers that are not finite keep their meaning, since they tell of a diverged run.
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},
 }
+
+
+def usable(device: torch.device) -> bool:
+    """Whether compiled loops are there for tensors on this device."""
+    return AVAILABLE and device.type == "cpu"
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

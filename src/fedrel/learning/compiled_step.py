@@ -18,12 +18,11 @@ from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.shard import Shard
 from fedrel.extractors.convolution import Convolution
 from fedrel.extractors.word_table import SMALL
-from fedrel.kernels import convolution, steps
-from fedrel.kernels.convolution import arrays_of
+from fedrel.kernels import jit, step
 from fedrel.kernels.dropout import Draws, settings
 from fedrel.kernels.opt_in import opted_in
-from fedrel.kernels.passes import Dropout, Weights
-from fedrel.kernels.steps import Descent, Read, Text
+from fedrel.kernels.step import Buffers, Descent, Dropout, Text, Weights
+from fedrel.kernels.table_convolution import arrays_of
 from fedrel.learning.losses import Loss, cross_entropy
 from fedrel.learning.model import Model, plain_convolution_of
 
@@ -38,7 +37,7 @@ def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> B
         encoder is not None
         and usual_loss
         and not list(model.denoiser.parameters())
-        and convolution.usable(model.device)
+        and jit.usable(model.device)
         and type(shard) is PackedShard
         and len(shard)
     ):
@@ -57,7 +56,7 @@ class ByHand:
         columns = (shard.tokens, shard.head_distance, shard.tail_distance, shard.starts, lengths, shard.labels)
         self.text = Text(*arrays_of(*columns))
         self.found = torch.empty(min(tokens, len(shard.vocabulary)), dtype=torch.int64)
-        self.seen = Read(
+        self.seen = Buffers(
             place_of=np.full(len(shard.vocabulary), -1, np.int32),
             found=self.found.numpy(),
             words=np.empty(tokens, np.int32),
@@ -77,12 +76,12 @@ class ByHand:
     @torch.no_grad()
     def __call__(self, chosen: Tensor) -> Tensor:
         words, sentences = self.encoder.words, chosen.numpy()
-        tokens, distinct = steps.read(self.text, sentences, self.seen)
+        tokens, distinct = step.read(self.text, sentences, self.seen)
         found = self.found[:distinct]
         vectors = words.values(found)
         to_vectors, grads = torch.empty_like(vectors), [torch.empty_like(weight) for weight in self.parameters]
         (key,), dropout = self._draws(1)
-        loss = steps.gradient(
+        loss = step.gradient(
             self.seen,
             len(sentences),
             tokens,
@@ -109,7 +108,7 @@ class ByHand:
             keys, dropout = self._draws(len(to))
             part = order[some * batch : (some + len(to)) * batch].numpy()
             table = words.rows.numpy(), words.factor
-            factor = steps.descend(
+            factor = step.descend(
                 self.text, part, batch, self.seen, *table, self.weights, self.is_tanh, dropout, keys, descent, to
             )
             words.stepped(len(to), factor, lr, weight_decay)

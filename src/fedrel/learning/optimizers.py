@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from fedrel.config import Training
-from fedrel.kernels import convolution
+from fedrel.kernels import jit
+from fedrel.kernels.descent import descend
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.proximal import Pull
 
@@ -41,8 +42,8 @@ class SGD:
             if weight.grad is not None
         ]
         weights, grads = [own for own, _ in learnt], [grad.view(-1) for _, grad in learnt]
-        if convolution.usable(self.words.rows.device):
-            convolution.descend(weights, grads, shrink=shrink, lr=self.lr)
+        if jit.usable(self.words.rows.device):
+            descend(weights, grads, shrink=shrink, lr=self.lr)
         else:
             torch._foreach_mul_(weights, shrink)
             torch._foreach_sub_(weights, grads, alpha=self.lr)

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fedrel.extractors.convolution import Convolution
 from fedrel.kernels.activations import SLOPES
-from fedrel.kernels.pooling import piece_maxima, spread
+from fedrel.kernels.pooling import piece_maxima, piece_maxima_backward
+from fedrel.kernels.windows import windows_backward, windows_of
 from fedrel.learning.named import Named
 
 HEAD, TAIL = "encoder.head_position", "encoder.tail_position"
@@ -81,8 +82,7 @@ def read(
     for part in parts:
         padded[:, half : half + tokens, begin : begin + part.shape[1]] = part.view(n, tokens, part.shape[1])
         begin += part.shape[1]
-    strides = ((tokens + 2 * half) * width, width, 1)
-    windows = padded.as_strided((n, tokens, encoder.window * width), strides).contiguous()
+    windows = windows_of(padded, encoder.window)
     features = torch.baddbmm(weights[BIAS][:, None], windows, weights[WEIGHT].transpose(1, 2))  # (n, T, F)
     lengths = torch.where(real[:, :, None], library.lengths[sentence], 0)  # (n, S, pieces + 1)
     inner = (
@@ -102,14 +102,10 @@ def gradients(encoder: Convolution, seen: Read, grad: Tensor, weights: dict[str,
     to_maxima = (grad * SLOPES[encoder.activation](seen.vectors)).reshape(-1, encoder.filters)
     real = seen.rows < n * tokens
     to_bias = (to_maxima * real).view(n, -1, encoder.filters).sum(1)
-    to_features = spread(to_maxima, seen.rows, n * tokens).view(n, tokens, encoder.filters)
+    to_features = piece_maxima_backward(to_maxima, seen.rows, n * tokens).view(n, tokens, encoder.filters)
     to_weight = to_features.transpose(1, 2) @ seen.windows  # (n, F, window·D)
     to_windows = to_features @ weights[WEIGHT]  # (n, T, window·D)
-    width, half = to_windows.shape[2] // encoder.window, encoder.window // 2
-    padded = grad.new_zeros(n, tokens + 2 * half, width)
-    for place in range(encoder.window):
-        padded[:, place : place + tokens] += to_windows[:, :, place * width : (place + 1) * width]
-    inner = padded[:, half : half + tokens]
+    inner = windows_backward(to_windows, encoder.window)  # (n, T, D+2d)
     first, position = encoder.words.dimension, weights[HEAD].shape[2]
     to_head, to_tail = (
         torch.zeros_like(weights[name])
