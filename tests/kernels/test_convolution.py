@@ -1,8 +1,5 @@
 """The compiled convolution against the one made of matrix products."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +8,6 @@ from hypothesis import strategies as st
 from fedrel.config import Training
 from fedrel.encoding import packed
 from fedrel.kernels import jit
-from fedrel.kernels.embedding import distinct
 from fedrel.learning.fit import fit
 from tests.helpers import random_split, shard_of, small_model
 
@@ -69,34 +65,9 @@ def test_a_whole_training_is_the_same_without_numba(denoiser, monkeypatch):
         torch.testing.assert_close(fast[name], slow[name], rtol=0, atol=1e-10)
 
 
-def test_distinct_words_in_order_of_appearance():
-    found, places = distinct(torch.tensor([7, 0, 7, 3, 0]), 9)
-    assert found.tolist() == [7, 0, 3]
-    assert places.tolist() == [0, 1, 0, 2, 1]
-
-
-def test_numbers_that_are_not_finite_are_not_hidden():
+def test_nan_propagates():
     shard = shard_of(random_split(10, seed=3))
     model, weights = small_model()
     weights["encoder.convolution.weight"][0, 0] = float("nan")
     model.load(weights, shard)
     assert model.encoder.encode(shard.sentences(torch.arange(10))).isnan().any()
-
-
-def test_a_machine_without_numba_trains():
-    code = """
-import sys
-sys.modules["numba"] = None  # as if it were not installed
-import torch
-from fedrel.kernels import jit
-from fedrel.config import Training
-from fedrel.learning.fit import fit
-from tests.helpers import random_split, shard_of, small_model
-assert not jit.AVAILABLE
-shard = shard_of(random_split(20, seed=3))
-model, weights = small_model()
-model.load(weights, shard)
-assert fit(model, shard, Training(epochs=1), lr=0.1, seed=1).steps == 1
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert jit.AVAILABLE, "the other tests of this file compare nothing without numba"
