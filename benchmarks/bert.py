@@ -31,7 +31,8 @@ from benchmarks.train import BATCH, RELATIONS, zipf_words
 from fedrel import config
 from fedrel.config import Experiment, Training
 from fedrel.data.store import Split
-from fedrel.encoding.pieces import PieceEncoding, PieceShard, read_pretrained, weights_folder
+from fedrel.encoding.pieces import PieceEncoding, PieceShard
+from fedrel.encoding.pretrained import read_pretrained, weights_folder
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.engines.simulator import threads
 from fedrel.experiment.assembly import choose_device

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedrel.config import Extractor
 from fedrel.data.store import Split
-from fedrel.encoding.pieces import ANY_TYPE, MARKERS, PieceEncoding, PieceShard, weights_folder
+from fedrel.encoding.pieces import ANY_TYPE, MARKERS, PieceEncoding, PieceShard
+from fedrel.encoding.pretrained import weights_folder
 from fedrel.errors import UserError
 from tests.algorithms.tiny import tiny_bert
 
@@ -279,7 +280,7 @@ def test_a_batch_on_a_device_is_made_there_without_looking_at_a_number_of_it(som
         assert getattr(batch, name).dtype == getattr(expected, name).dtype
     assert batch.lengths.tolist() == expected.lengths.tolist()
     assert there.at(torch.device("cpu")).sentences(chosen).ids.tolist() == expected.ids.tolist()
-    assert there.brought is here.brought, "brought once"
+    assert there.copies is here.copies, "copied once"
 
 
 def test_a_shard_without_sentences_is_a_shard():

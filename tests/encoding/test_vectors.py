@@ -53,8 +53,8 @@ def test_vectors_that_share_no_word_leave_the_table_random(tmp_path):
         ("the\t1\t2\n", ":1: expected a word and its numbers"),
         ("the one two\n", ":1: expected a word and its numbers"),
         (b"the 1 2\ncaf\xe9 1 2\n", ":2: not UTF-8 text"),
-        ("", ": holds no word vectors"),
-        ("400000 50\n", ": holds no word vectors"),
+        ("", ": no word vectors"),
+        ("400000 50\n", ": no word vectors"),
     ],
 )
 def test_a_bad_file_of_word_vectors_is_refused_with_its_line(tmp_path, content, says):

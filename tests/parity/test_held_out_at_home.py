@@ -253,7 +253,7 @@ def test_a_coordinator_may_have_nothing_at_all(public, apart, tmp_path):
     world = lay_out(public, tmp_path / "world", "carved")
     (world / "coordinator" / "train.jsonl").unlink()
     settings = ["method.name=fedavg", "partition.server=0", "training.rounds=1"]
-    with pytest.raises(UserError, match="the coordinator has no text and there are no vectors"):
+    with pytest.raises(UserError, match="the coordinator has no text and there are no word vectors"):
         prepare(read(world, *settings, "extractor.embeddings=trainable"))
     experiment = read(world, *settings, "extractor.vectors=glove", "extractor.embeddings=frozen")
     _, lines, result = together(experiment, tmp_path / "together")

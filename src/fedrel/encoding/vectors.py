@@ -1,4 +1,4 @@
-"""Word vectors: random, GloVe from the package index, or a text file with one word and its numbers a line."""
+"""Word vectors: random, GloVe from the package index, or a text file with a word and its vector on each line."""
 
 from __future__ import annotations
 
@@ -21,18 +21,23 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Words in order of frequency, as such files have them, and their vectors."""
+    """Pretrained word vectors."""
 
-    words: list[str]
+    words: list[str]  # most frequent first, as such files list them
     vectors: Floats  # (V, D)
 
 
 def load(name: str) -> Pretrained:
+    """The vectors of `extractor.vectors`: "glove" or the path of a text file. Raises UserError if they are missing or
+    malformed.
+    """
     return _glove_package() if name == "glove" else _text_file(Path(name))
 
 
 def initial_table(vocabulary: Vocabulary, dimension: int, pretrained: Pretrained | None, seed: int) -> Tensor:
-    """(V, D): the pretrained vector of a word where there is one, else small random numbers; padding is zero."""
+    """(V, D): the pretrained vector of each word that has one, else small random numbers; zero for padding. Raises
+    UserError if the pretrained vectors have another dimension.
+    """
     draw = torch.Generator().manual_seed(derive(seed, "words"))
     table = torch.randn(len(vocabulary), dimension, generator=draw) * 0.1
     if pretrained is not None:
@@ -45,7 +50,7 @@ def initial_table(vocabulary: Vocabulary, dimension: int, pretrained: Pretrained
         found: dict[int, int] = {}
         for row, word in enumerate(pretrained.words):
             if word in ours:
-                found.setdefault(ours[word], row)  # The and the: the more frequent
+                found.setdefault(ours[word], row)  # of "The" and "the", the more frequent
         table[list(found)] = torch.from_numpy(np.asarray(pretrained.vectors)[list(found.values())])
     table[0] = 0
     return table
@@ -64,7 +69,7 @@ def _glove_package() -> Pretrained:
 
 
 def _text_file(path: Path) -> Pretrained:
-    """`word 0.1 -0.2 …` a line; a first line with two whole numbers (word2vec) is skipped."""
+    """Reads lines of `word 0.1 -0.2 …`; a first line of two integers (word2vec's header) is skipped."""
     if not path.is_file():
         raise UserError(f'{path}: no such file; extractor.vectors is "random", "glove" or a file')
     words: list[str] = []
@@ -79,7 +84,7 @@ def _text_file(path: Path) -> Pretrained:
         words.append(word.lower())
         rows.append(row)
     if not rows:
-        raise UserError(f"{path}: holds no word vectors")
+        raise UserError(f"{path}: no word vectors; each line needs a word and its numbers, separated by spaces")
     return Pretrained(words, np.stack(rows))
 
 

@@ -1,7 +1,7 @@
 """The words a model knows. Number 0 is padding (always the zero vector), 1 any unknown word.
 
-Where texts never meet, all parties must find the same words without them: those that have a public vector, those of the
-coordinator's own text, or those of a file.
+In a federation all parties must agree on the words without sharing their texts: the words that have a public vector,
+those of the coordinator's own text, or those of a file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from fedrel.data.store import Dataset, Ints, Split
 from fedrel.errors import UserError
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
-_BREAKS = set("\r\n")  # a model lists its words one a line
+_BREAKS = set("\r\n")  # a saved model lists its words one per line
 
 
 @dataclass(frozen=True)
 class Vocabulary:
+    """Words by number; lookups ignore case."""
+
     words: tuple[str, ...]  # lower case; the first two are PADDING and UNKNOWN
 
     def __len__(self) -> int:
@@ -32,18 +34,19 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
+        """The number of each word."""
         return {word: number for number, word in enumerate(self.words)}
 
     def lookup(self, words: Sequence[str]) -> Ints:
-        """(len(words),) the model's number of every word."""
+        """(len(words),) the number of each word; 1 for an unknown one."""
         known = self.numbers
         return np.array([known.get(word.lower(), 1) for word in words], dtype=np.int64).reshape(-1)
 
 
 def from_training(dataset: Dataset, min_count: int, always: Container[str] = ()) -> Vocabulary:
-    """The words that the training sentences hold `min_count` times or more, and those of `always` that they
-    hold at all; dev and test are not looked at. Rarer words share one vector: a model that knows them by
-    heart learns names instead of language, and gives away who was written about.
+    """The words that occur at least `min_count` times in the training sentences, and those of `always` that occur at
+    all; dev and test are not used. Rarer words share one vector: a model with a vector for each would memorise names
+    instead of learning language, and reveal who was written about.
     """
     counts = Counter[str]()
     for number, count in zip(*np.unique(dataset.train.tokens, return_counts=True), strict=True):
@@ -54,9 +57,11 @@ def from_training(dataset: Dataset, min_count: int, always: Container[str] = ())
 def agreed(
     settings: Extractor, dataset: Dataset, own: Ints, with_vectors: Sequence[str] | None = None
 ) -> Vocabulary | None:
-    """The vocabulary that nobody's private text is needed for, where the settings ask for one. `own` are the rows of
-    train that the coordinator holds, and `with_vectors` the words that have a pretrained vector. No other text is
-    looked at, so that the coordinator alone finds the same words as a simulation that holds everything.
+    """The vocabulary that needs no platform's private text; None if the settings ask for one from training text.
+
+    `own` are the rows of train that the coordinator holds, `with_vectors` the words that have a pretrained vector. No
+    other text is used, so that the coordinator of a federation finds the same words as a simulation that holds all
+    texts. Raises UserError if there is nothing to take words from.
     """
     if settings.vocabulary == "training":
         return None
@@ -66,39 +71,41 @@ def agreed(
     file = settings.vocabulary.removeprefix("public").removeprefix("+")
     if not public and not file:
         raise UserError(
-            'extractor.vocabulary = "public", but the coordinator has no text and there are no vectors; give it a '
+            'extractor.vocabulary = "public", but the coordinator has no text and there are no word vectors; give it a '
             'train or dev file, set extractor.vectors = "glove", or name a file of words'
         )
     return of_words([*public, *(read_words(Path(file)) if file else [])])
 
 
 def of_words(words: Iterable[str]) -> Vocabulary:
-    """Each once, in this order; none that would break a list of words."""
+    """The vocabulary of these words in lower case, in order and without repetition. Words with a line break are left
+    out.
+    """
     lower = (word.lower() for word in words)
     return Vocabulary(tuple(dict.fromkeys((PADDING, UNKNOWN, *(word for word in lower if not _BREAKS & set(word))))))
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a file, one a line."""
+    """The words of a file, one per line. Raises UserError if it is missing or empty."""
     if not path.is_file():
         raise UserError(f'{path}: no such file; extractor.vocabulary is "training", "public", "public+FILE" or a file')
     words = [line.strip() for _, line in numbered_lines(path)]
     if not words:
-        raise UserError(f"{path}: holds no words; write one a line")
+        raise UserError(f"{path}: no words; write one per line")
     return words
 
 
 def unknown_share(dataset: Dataset, split: Split, vocabulary: Vocabulary) -> tuple[int, int]:
-    """How many of the running words of a split the vocabulary does not know, and how many there are."""
+    """(unknown tokens, all tokens) of a split."""
     unknown = vocabulary.lookup(dataset.words) == 1
     return int(unknown[split.tokens].sum()), len(split.tokens)
 
 
 def _words_of(dataset: Dataset, own: Ints) -> set[str]:
-    """Those of dev, and of these rows of train. A set, since the order in a store tells who else is in it."""
+    """The words of dev and of these rows of train. A set, because their order in a store depends on the other rows."""
     train = dataset.train
     used = np.zeros(len(dataset.words), dtype=bool)
-    if "dev" not in dataset.held_out:  # else it is the platforms' own
+    if "dev" not in dataset.held_out:  # else dev is the platforms' text
         used[dataset.dev.tokens] = True
     for row in own:
         used[train.tokens[train.offsets[row] : train.offsets[row + 1]]] = True

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from fedrel.config import Extractor
-from fedrel.encoding.pieces import AROUND, PieceBatch, PieceEncoding, read_pretrained, weights_folder
+from fedrel.encoding.pieces import LENGTH_MULTIPLE, PieceBatch, PieceEncoding
+from fedrel.encoding.pretrained import read_pretrained, weights_folder
 from fedrel.encoding.shard import Batch
 from fedrel.errors import UserError
 from fedrel.extractors.encoder import Encoder
@@ -64,7 +65,7 @@ class BERT(Encoder):
         """`lengths` are in main memory: nothing here waits for a GPU."""
         if not self.training and len(ids):
             longest = int(lengths.max())
-            ids = ids[:, : -(-longest // AROUND) * AROUND if ids.is_cuda else longest]
+            ids = ids[:, : -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE if ids.is_cuda else longest]
         padded = bool((lengths < ids.shape[1]).any())
         lengths = lengths.to(ids.device, non_blocking=True)
         place = torch.arange(ids.shape[1], device=ids.device)
