@@ -238,7 +238,7 @@ def test_platforms_that_stay_silent_are_left_out():
         (["method.name=feddyn", "method.alpha=2"], "training.lr times method.alpha must be below 1"),
         (["extractor.blind=true"], 'set extractor.kind = "bert"'),
         (["extractor.lora=4"], 'set extractor.kind = "bert"'),
-        (["training.metric=f1"], "is no metric"),
+        (["training.metric=f1"], "is not a metric"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_before_anything_runs(settings, sentence):

@@ -180,7 +180,7 @@ def test_names_that_the_terminal_cannot_show_do_no_harm(tmp_path):
         (["training.lr=1e300"], "training.lr = 1e+300: must be at most"),
         (["training.fraction=0"], "training.fraction = 0.0: must be above 0"),
         (["training.dropout=1"], "training.dropout = 1.0: must be at most 0.99"),
-        (["training.metric=acu"], 'training.metric = "acu" is no metric; did you mean "auc"?'),
+        (["training.metric=acu"], 'training.metric = "acu" is not a metric; did you mean "auc"?'),
         (["training.batch=100000000000000000000"], "training.batch = 100000000000000000000: must be at most"),
         (["method.name=lazymil"], 'method.name = "lazymil" is no method; did you mean "lazy-mil"?'),
         (["method.name=one", "method.warmup=3"], 'unknown key "method.warmup"'),

@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from fedrel.errors import DivergedError
 from fedrel.evaluation import classification
-from fedrel.evaluation.at_home import packed, pooled, pooled_confusion
 from fedrel.evaluation.calibration import ece, fit_calibration
+from fedrel.evaluation.federated import packed, pooled, pooled_confusion
 from fedrel.evaluation.heldout import METRICS, Ranking, curve
-from fedrel.evaluation.histograms import BINS, Histogram, middles, places
+from fedrel.evaluation.histograms import BINS, Histogram, bin_centres, bins_of
 from fedrel.learning.named import Named
 
 probabilities = st.floats(0, 1, width=32)
@@ -35,24 +35,24 @@ def exact(scores, right):
 @given(st.lists(probabilities, min_size=1))
 def test_a_higher_score_is_never_in_a_lower_bin(scores):
     ordered = np.sort(np.array(scores, np.float32))
-    found = places(ordered)
+    found = bins_of(ordered)
     assert (np.diff(found) >= 0).all()
     assert found.min() >= 0
     assert found.max() < BINS
-    assert np.array_equal(places(middles()[found]), found)
+    assert np.array_equal(bins_of(bin_centres()[found]), found)
 
 
 def test_bins_are_narrow_where_predictions_are():
     scores = np.array([0, 1e-45, 0.001, 0.3, 0.5, 0.7, 0.9995, np.nextafter(np.float32(1), 0), 1], np.float32)
-    assert len(set(places(scores))) == 8  # only the smallest of all numbers is taken for 0
+    assert len(set(bins_of(scores))) == 8  # only the smallest of all numbers is taken for 0
     for score in (0.001, 0.3, 0.7, 0.9995):
         near = np.array([score, score + min(score, 1 - score) / 1000], np.float32)
-        assert len(set(places(near))) == 2
+        assert len(set(bins_of(near))) == 2
 
 
 def test_scores_that_are_no_numbers_are_refused():
     with pytest.raises(DivergedError, match=r"lower training\.lr"):
-        places(np.array([0.5, np.nan], np.float32))
+        bins_of(np.array([0.5, np.nan], np.float32))
 
 
 # ------------------------------------------------------------------------------------------------- metrics
@@ -63,7 +63,7 @@ def test_where_no_bin_is_mixed_every_metric_is_exact(drawn):
     scores, right = columns(drawn)
     histogram = Histogram.of(scores, right)
     mixed = (histogram.right > 0) & (histogram.wrong > 0)
-    kept = ~mixed[places(scores)]
+    kept = ~mixed[bins_of(scores)]
     found = Histogram.of(scores[kept], right[kept]).metrics()
     assert list(found) == list(METRICS)
     assert found == pytest.approx(exact(scores[kept], right[kept]), abs=1e-9)
@@ -99,7 +99,7 @@ def ranked(seed, size, spread, centre):
 
 def test_the_first_2000_predictions_alone():
     scores, right = ranked(3, 9_000, 2.0, -2.0)
-    distinct = np.unique(places(scores), return_index=True)[1]  # one candidate a bin
+    distinct = np.unique(bins_of(scores), return_index=True)[1]  # one candidate a bin
     scores, right = scores[distinct], right[distinct]
     found, true = Histogram.of(scores, right), exact(scores, right)
     assert len(scores) > 2000

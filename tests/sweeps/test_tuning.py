@@ -70,7 +70,7 @@ def test_a_small_space_is_drawn_empty_and_no_more(tmp_path):
         ('[tune.space]\n"training.lrs" = [1]', 'unknown key "training.lrs"; did you mean "lr"?'),
         ('[tune.space]\n"training.lr" = [-1]', "training.lr = -1.0: must be above 0"),
         ('[tune.space]\n"method.name" = ["on"]', 'method.name = "on" is no method; did you mean "one"?'),
-        ('[training]\nmetric = "acu"\n[tune]' + SPACE, 'training.metric = "acu" is no metric; did you mean "auc"?'),
+        ('[training]\nmetric = "acu"\n[tune]' + SPACE, 'training.metric = "acu" is not a metric; did you mean "auc"?'),
     ],
 )
 def test_a_bad_search_is_refused(tmp_path, text, says):

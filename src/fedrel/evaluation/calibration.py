@@ -1,7 +1,7 @@
-"""Scores as confidences: a temperature and an offset, fitted on dev, so that of the facts held at 0.9 nine in ten are
-right (Platt 1999; Guo et al., ICML 2017).
+"""Calibration: turns scores into confidences by a temperature and an offset fitted on dev, so that nine in ten of the
+facts with confidence 0.9 are right (Platt 1999; Guo et al., ICML 2017).
 
-"Right" means what the labels of dev mean: in distant supervision, that the knowledge base has the fact.
+"Right" means whatever the labels of dev mean: in distant supervision, that the knowledge base has the fact.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]
 
 _BINS = 15
-_EDGE = 1e-7  # a score of 0 or 1 has no logit
+_EDGE = 1e-7  # scores are clipped to [_EDGE, 1 - _EDGE]: 0 and 1 have no finite logit
 _STEPS = 100  # of Newton's method, which needs about ten
-_SMALLEST = 1e-10  # part of a step that is tried
+_SMALLEST = 1e-10  # step size at which the line search gives up
 _FLATTEST = 1e-3  # slope; a smaller one would make all confidences alike
 
 
 @dataclass(frozen=True)
 class Calibration:
+    """A map from scores to confidences; the default leaves scores as they are."""
+
     temperature: float = 1.0
     offset: float = 0.0
-    ece_before: float | None = None  # on dev; none: never fitted
+    ece_before: float | None = None  # on dev; None: not fitted
     ece_after: float | None = None
 
     def confidence(self, scores: Floats) -> Floats:
-        """Of scores from 0 to 1: σ(logit(score) / temperature + offset)."""
+        """The confidences of scores from 0 to 1, in the same shape: σ(logit(score) / temperature + offset)."""
         return _sigmoid(_logit(scores) / self.temperature + self.offset)
 
 
 def fit_calibration(scores: Floats, right: Bools, times: Ints | None = None) -> Calibration:
-    """The temperature and offset that make the labels likeliest. `scores` (n,) of candidate facts, `right` (n,) whether
-    each is one, `times` (n,) how often each occurs (none: once). Scores stay as they are where there is nothing to
-    learn from, or where higher scores are not better.
+    """Fits temperature and offset by maximum likelihood. `scores` (n,) of candidate facts, `right` (n,) whether each is
+    a fact, `times` (n,) how often each occurs (None: once). Returns the default calibration if all candidates are right
+    or all wrong, or if higher scores are not better.
     """
     if not len(scores) or right.all() or not right.any():
         return Calibration()
@@ -52,7 +54,8 @@ def fit_calibration(scores: Floats, right: Bools, times: Ints | None = None) -> 
 
 
 def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats, Bools]:
-    """The best relation of each pair that is not NA, by its score, and whether it is a fact.
+    """The score of each pair's best relation other than NA, (P,), and whether that relation is a fact, (P,).
+
     `scores` (P, R) of every pair and relation, relation 0 being NA if `na`; `facts` (F, 2) the true (pair, relation).
     """
     truth = np.zeros(scores.shape, dtype=bool)
@@ -62,7 +65,10 @@ def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats,
 
 
 def ece(confidence: Floats, right: Bools, times: Ints | None = None) -> float:
-    """Expected calibration error: how far confidence is from accuracy, over bins of equal width."""
+    """Expected calibration error: the mean distance between confidence and accuracy over 15 bins of equal width.
+
+    `confidence` (n,) from 0 to 1, `right` (n,), `times` (n,) how often each occurs (None: once).
+    """
     place = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     times = np.ones(len(confidence), np.int64) if times is None else times
     size = np.bincount(place, times, _BINS)
@@ -80,8 +86,8 @@ def _sigmoid(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _logistic(x: npt.NDArray[np.float64], right: Bools, times: Ints) -> tuple[float, float]:
-    """Slope and offset by Newton's method, each step halved until it helps (Lin, Lin & Weng 2007). Platt's targets,
-    not quite 0 and 1, keep both finite on data that a threshold divides.
+    """Slope and offset of a logistic regression by Newton's method with backtracking (Lin, Lin & Weng 2007). Platt's
+    targets, not quite 0 and 1, keep both finite on separable data.
     """
     yes, no = int(times[right].sum()), int(times[~right].sum())
     target = np.where(right, (yes + 1) / (yes + 2), 1 / (no + 2))

@@ -1,8 +1,7 @@
 """Metrics for gold data, where every sentence has one label and the prediction is the label with the highest score.
 
-`na` says whether class 0 is NA, "no relation". Micro and macro scores leave NA out, since a system is judged by the
-relations it finds; accuracy counts every sentence. Where nothing was predicted, or there was nothing to find, a
-score is 0.
+`na` says whether class 0 is NA, "no relation". Micro and macro scores leave NA out, since a system is evaluated on the
+relations it finds; accuracy counts every sentence. A score with a denominator of 0 is 0.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ METRICS = ("micro_f1", "micro_precision", "micro_recall", "macro_f1", "accuracy"
 
 
 def metrics(scores: npt.NDArray[np.floating], labels: Ints, *, na: bool) -> dict[str, float]:
-    """The scores named in METRICS, from `scores` (S, R) and `labels` (S,).
+    """The metrics named in METRICS, from `scores` (S, R) and `labels` (S,).
 
-    Micro scores count over all classes other than NA together: with NA and one relation that is the binary F1 of
-    the relation, without NA it is accuracy. `macro_f1` is the mean over the classes other than NA that occur in the
-    labels or among the predictions: a class that is in neither cannot be right or wrong.
+    Micro scores pool all classes other than NA: with NA and one relation, micro F1 is the binary F1 of the relation;
+    without NA, it is accuracy. `macro_f1` is the mean over the classes other than NA that occur in the labels or among
+    the predictions: a class in neither cannot be right or wrong.
     """
     return metrics_of(count(scores, labels), na=na)
 
 
 def metrics_of(counts: Counts, *, na: bool) -> dict[str, float]:
-    """The same from `counts` (R, R), sentences by truth and prediction."""
+    """The metrics named in METRICS, from the confusion matrix `counts` (R, R) by label and prediction."""
     found, predicted, true = (per_class[int(na) :] for per_class in _per_class(counts))
     occurs = predicted + true > 0
     macro = _f1(found, predicted, true)[occurs]
@@ -44,8 +43,8 @@ def metrics_of(counts: Counts, *, na: bool) -> dict[str, float]:
 
 
 def by_class(counts: Counts, relations: list[str], *, na: bool) -> list[dict[str, float | str]]:
-    """Precision, recall and F1 of every class on its own, best F1 first, with the number of sentences that have its
-    label. NA is left out, and so is a class that is neither in the labels nor among the predictions.
+    """Precision, recall, F1 and support of every class, best F1 first, from the confusion matrix `counts` (R, R). NA is
+    left out, and so are classes that are neither in the labels nor among the predictions.
     """
     found, predicted, true = _per_class(counts)
     precision, recall, f1 = _ratio(found, predicted), _ratio(found, true), _f1(found, predicted, true)
@@ -64,14 +63,16 @@ def by_class(counts: Counts, relations: list[str], *, na: bool) -> list[dict[str
 
 
 def count(scores: npt.NDArray[np.floating], labels: Ints) -> Counts:
-    """(R, R) sentences by truth and prediction, NA too; of equal scores the first wins, so that a result repeats."""
+    """The confusion matrix (R, R) by label and prediction, NA included, from `scores` (S, R) and `labels` (S,). Of
+    equal scores the first wins, so that results are reproducible.
+    """
     classes = scores.shape[1]
     predictions = scores.argmax(axis=1)  # (S,)
     return np.bincount(labels * np.int64(classes) + predictions, minlength=classes**2).reshape(classes, classes)
 
 
 def _per_class(counts: Counts) -> tuple[Counts, Counts, Counts]:
-    """For every class, (R,) each: sentences found rightly, predicted, and truly there."""
+    """By class, (R,) each: the sentences predicted correctly, predicted, and labelled."""
     return np.diagonal(counts), counts.sum(axis=0), counts.sum(axis=1)
 
 

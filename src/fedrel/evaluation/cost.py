@@ -1,6 +1,6 @@
-"""What a score cost: rounds and bytes to a target, and what one platform sends in a round.
+"""Communication cost: rounds and bytes until a target score, and upload per platform and round.
 
-Everything is read from the lines of metrics.jsonl, so it is what was measured, not what a formula says.
+Everything is computed from the lines of metrics.jsonl, that is from measured bytes, not from a formula.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 
 def to_reach(rounds: Sequence[Mapping[str, Any]], metric: str, target: float) -> dict[str, float] | None:
-    """The first round whose dev score is the target or better, with the bytes of all rounds up to and including it;
-    None where no round got there.
+    """`round`, the first one whose dev score reaches the target, with `bytes_up` and `bytes_down`, the bytes of all
+    rounds up to and including it; None if no round reaches it.
     """
     up = down = 0
     for line in rounds:
@@ -23,6 +23,6 @@ def to_reach(rounds: Sequence[Mapping[str, Any]], metric: str, target: float) ->
 
 
 def upload_per_platform(rounds: Sequence[Mapping[str, Any]]) -> float:
-    """Mean bytes that a platform sends up in a round it takes part in; 0 where none ever did."""
+    """The mean bytes that a platform uploads in a round it takes part in; 0 if none ever took part."""
     sent = sum(line["bytes"]["up"] for line in rounds)
     return float(sent / max(sum(len(line["cohort"]) for line in rounds), 1))

@@ -1,8 +1,8 @@
-"""Held-out evaluation: rank every (pair, relation) by score and compare with the facts of the split.
+"""Held-out evaluation: ranks every (pair, relation) by score and compares the ranking with the facts of the split.
 
-Three areas under the precision-recall curve are in use in this field, each under its own name here:
-`auc` (trapezoid over the whole curve), `auc_2000` (trapezoid over the first 2,000 predictions: what the
-tables of the distant supervision papers report) and `ap` (average precision).
+Three areas under the precision-recall curve are in use in this field, each under its own name here: `auc` (trapezoid
+over the whole curve), `auc_2000` (trapezoid over the first 2,000 predictions, which the tables of distant supervision
+papers report) and `ap` (average precision).
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ METRICS = ("auc", "auc_2000", "ap", "p@100", "p@200", "p@300", "p@mean", "max_f1
 
 @dataclass(frozen=True)
 class Ranking:
-    """Predictions in order of falling score. N predictions, F facts to find."""
+    """N predictions in order of decreasing score."""
 
     correct: npt.NDArray[np.bool_]  # (N,)
-    facts: int
+    facts: int  # to be found
 
     @property
     def precision(self) -> Floats:
+        """(N,) precision after each prediction."""
         return np.cumsum(self.correct) / np.arange(1, len(self.correct) + 1)
 
     @property
     def recall(self) -> Floats:
+        """(N,) recall after each prediction."""
         return np.cumsum(self.correct) / max(self.facts, 1)
 
     def metrics(self) -> dict[str, float]:
+        """The metrics named in METRICS."""
         precision, recall = self.precision, self.recall
         at = {f"p@{n}": precision_at(self.correct, n) for n in (100, 200, 300)}
         balance = precision + recall
@@ -50,8 +53,8 @@ class Ranking:
 
 
 def rank(scores: npt.NDArray[np.floating], facts: Ints) -> Ranking:
-    """`scores` (P, R) of every pair and relation, relation 0 being NA; `facts` (F, 2) the true (pair, relation).
-    Equal scores keep the order (pair, relation), so that a result repeats.
+    """Ranks every pair and relation other than NA. `scores` (P, R), relation 0 being NA; `facts` (F, 2) the true (pair,
+    relation). Equal scores keep the order (pair, relation), so that results are reproducible.
     """
     pairs, relations = scores.shape
     truth = np.zeros((pairs, relations), dtype=bool)
@@ -61,17 +64,19 @@ def rank(scores: npt.NDArray[np.floating], facts: Ints) -> Ranking:
 
 
 def precision_at(correct: npt.NDArray[np.bool_], n: int) -> float:
-    """Precision of the first n predictions (of all, where there are fewer)."""
+    """Precision of the first n predictions, or of all if there are fewer; `correct` (N,)."""
     return float(correct[:n].mean()) if len(correct) else 0.0
 
 
 def area(precision: Floats, recall: Floats) -> float:
-    """Trapezoid from the first to the last point of the curve."""
+    """The area under a precision-recall curve, (N,) each, from its first point to its last, by the trapezoidal rule."""
     return float(np.trapezoid(precision, recall)) if len(precision) else 0.0
 
 
 def by_relation(scores: npt.NDArray[np.floating], facts: Ints, relations: list[str]) -> list[dict[str, float | str]]:
-    """Average precision of every relation on its own, best first; relations without a fact to find are left out."""
+    """The average precision and number of facts of every relation, best first; relations without a fact are left out.
+    `scores` (P, R) and `facts` (F, 2) are those of `rank`.
+    """
     rows: list[dict[str, float | str]] = []
     for number, name in enumerate(relations[1:], 1):
         mine = facts[facts[:, 1] == number]
@@ -82,10 +87,10 @@ def by_relation(scores: npt.NDArray[np.floating], facts: Ints, relations: list[s
 
 
 def curve(ranking: Ranking, points: int = 400) -> dict[str, list[float]]:
-    """The precision-recall curve thinned for drawing and storing; the points lie on the true curve."""
+    """The precision-recall curve, thinned to about `points` points of the exact curve."""
     if not len(ranking.correct):
         return {"precision": [], "recall": []}
-    hits = np.flatnonzero(ranking.correct)  # precision is highest where a fact is found
+    hits = np.flatnonzero(ranking.correct)  # precision peaks where a fact is found
     kept = np.unique(
         np.r_[0, hits[np.linspace(0, len(hits) - 1, min(points, len(hits))).astype(int)]] if len(hits) else [0]
     )

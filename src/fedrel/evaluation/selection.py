@@ -1,4 +1,4 @@
-"""How well a method selects sentences, where the truth is known. The truth is used for nothing else."""
+"""How well a method selects sentences, if the truth is known. The truth is used for nothing else."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,14 +7,17 @@ from fedrel.data.store import Ints, Split
 
 
 def truth_is_known(split: Split) -> bool:
+    """Whether the split says of every sentence labelled with a relation if it expresses that relation."""
     labelled = np.asarray(split.labels) > 0
     return bool(labelled.any() and (np.asarray(split.expressed)[labelled] >= 0).all())
 
 
 def selection_quality(split: Split, selected: Ints) -> dict[str, float] | None:
-    """`selected` are training rows. Among sentences labelled with a relation: `precision`, the share of the
-    selected that express it; `recall`, the share of the expressing that are selected; `facts`, the share of
-    facts with an expressing sentence for which one was selected; `base_rate`, the precision of taking all.
+    """How well the `selected` rows of a split express their relations; None if the truth is not known.
+
+    Among the sentences labelled with a relation: `precision`, the share of the selected ones that express it; `recall`,
+    the share of the expressing ones that are selected; `facts`, the share of the facts with an expressing sentence for
+    which one is selected; `base_rate`, the precision of selecting all.
     """
     if not truth_is_known(split):
         return None

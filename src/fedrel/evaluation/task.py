@@ -1,6 +1,6 @@
-"""What a run is judged by: facts of entity pairs ranked against a knowledge base, or one gold label a sentence.
+"""The evaluation task of a run: ranking the facts of entity pairs, or predicting one gold label per sentence.
 
-The metric that chooses the best round says which.
+The metric that chooses the best round (`training.metric`) decides which.
 """
 
 from __future__ import annotations
@@ -20,19 +20,25 @@ METRICS = (*heldout.METRICS, *classification.METRICS)
 
 
 class Evaluation(Protocol):
+    """How models are evaluated on a split. A bag is the unit that gets one prediction: a pair or a sentence."""
+
     def bags(self, split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
-        """All rows, or these, in order, and where each thing to be judged starts."""
+        """All rows, or these, in bag order, and the bounds of the bags, (bags+1,)."""
 
     def truth(self, split: Split, rows: Ints | None = None) -> Ints:
         """(F, 2) the true (bag, relation), NA left out."""
 
-    def metrics(self, scores: Scores, split: Split) -> dict[str, float]: ...
+    def metrics(self, scores: Scores, split: Split) -> dict[str, float]:
+        """Every metric of the task by name, from `scores` (bags, R) on a whole split."""
 
-    def details(self, scores: Scores, split: Split) -> dict[str, Any]: ...
+    def details(self, scores: Scores, split: Split) -> dict[str, Any]:
+        """What result.json holds beside the metrics, from `scores` (bags, R) on a whole split."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
+    """Ranks facts: one bag per entity pair."""
+
     relations: list[str]
 
     def bags(self, split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
@@ -53,8 +59,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Classification:
+    """Predicts one gold label per sentence: one bag per sentence."""
+
     relations: list[str]
-    na: bool
+    na: bool  # whether the first relation is NA
 
     def bags(self, split: Split, rows: Ints | None = None) -> tuple[Ints, Ints]:
         return sentence_bags(split, rows)
@@ -70,11 +78,12 @@ class Classification:
         labels = np.asarray(split.labels).astype(np.int64)
         return {
             **self.counted(classification.count(scores, labels)),
-            # item by item, for paired tests between runs
+            # by item, for paired tests between runs
             "right": "".join("1" if right else "0" for right in scores.argmax(axis=1) == labels),
         }
 
     def counted(self, counts: classification.Counts) -> dict[str, Any]:
+        """The part of `details` that follows from the confusion matrix `counts` (R, R)."""
         return {
             "classes": classification.by_class(counts, self.relations, na=self.na),
             "confusion": {"relations": self.relations, "counts": counts.tolist()},
@@ -82,11 +91,15 @@ class Classification:
 
 
 def require_metric(name: str) -> None:
+    """Raises UserError for an unknown metric."""
     if name not in METRICS:
-        raise UserError(f'training.metric = "{name}" is no metric{suggest(name, METRICS)}')
+        raise UserError(f'training.metric = "{name}" is not a metric{suggest(name, METRICS)}')
 
 
 def evaluation_of(metric: str, dataset: Dataset) -> Evaluation:
+    """The task that a metric belongs to. Raises UserError for an unknown metric, and for one that ranks facts if the
+    data set has none to rank.
+    """
     require_metric(metric)
     if metric in classification.METRICS:
         return Classification(dataset.relations, dataset.has_na)

@@ -25,7 +25,7 @@ from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, from_training, unknown_share
 from fedrel.engines.concurrency import useful_threads
 from fedrel.errors import UserError, suggest
-from fedrel.evaluation.at_home import SIZES
+from fedrel.evaluation.federated import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from fedrel.data.store import Ints, Split
 from fedrel.errors import DivergedError, UserError
-from fedrel.evaluation.at_home import pooled, pooled_confusion
 from fedrel.evaluation.calibration import Bools, Floats, candidates
 from fedrel.evaluation.classification import Counts, metrics_of
-from fedrel.evaluation.histograms import Histogram, middles
+from fedrel.evaluation.federated import pooled, pooled_confusion
+from fedrel.evaluation.histograms import Histogram, bin_centres
 from fedrel.evaluation.task import Classification
 from fedrel.experiment.assembly import Setup
 from fedrel.learning.named import Named
@@ -110,7 +110,7 @@ class _OnPlatforms:
     def guesses(self) -> Guesses:
         """From counts: a score is the middle of its bin."""
         replies = self.poll("calibrate").values()
-        found, scores = pooled(named_in(reply, "confidence") for reply in replies), middles()
+        found, scores = pooled(named_in(reply, "confidence") for reply in replies), bin_centres()
         places = [np.flatnonzero(counts) for counts in (found.right, found.wrong)]
         right = np.repeat([True, False], [len(held) for held in places])
         times = np.concatenate([found.right[places[0]], found.wrong[places[1]]])

@@ -12,7 +12,7 @@ from fedrel.data.partition import Division
 from fedrel.data.store import Dataset, Ints, Split, fact_bags, fact_names
 from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
-from fedrel.evaluation.at_home import HeldOutAtHome
+from fedrel.evaluation.federated import LocalEvaluation
 from fedrel.evaluation.task import Evaluation
 from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import Model
@@ -122,9 +122,9 @@ class Sites(Mapping[str, Site]):
         """The rows of a platform's sentences, as they lie in its shard."""
         return fact_bags(self.dataset.train, self.rows[name])[0]
 
-    def _held_out(self, split: str, rows: Ints) -> HeldOutAtHome:
+    def _held_out(self, split: str, rows: Ints) -> LocalEvaluation:
         held: Split = getattr(self.dataset, split)
-        return HeldOutAtHome(self.evaluation, held, rows, self.pack, na=self.dataset.has_na)
+        return LocalEvaluation(self.evaluation, held, rows, self.pack, na=self.dataset.has_na)
 
     def shard_of(self, split: Split, rows: Ints) -> Shard:
         """These rows as fact bags, for training."""

@@ -236,7 +236,7 @@ def _is_gold(metric: str) -> bool:
 
 def _require_metric(name: object, where: str) -> None:
     if name not in (*METRICS, *COSTS) and not str(name).startswith(OF_CLASS):
-        raise UserError(f'{where}: "{name}" is no metric{suggest(str(name), (*METRICS, *COSTS))}')
+        raise UserError(f'{where}: "{name}" is not a metric{suggest(str(name), (*METRICS, *COSTS))}')
 
 
 def _column(item: object, seeds: int | None, default: int, where: str) -> Column:

@@ -93,7 +93,7 @@ def read(path: Path, *, settings: Iterable[str], quick: bool = False, data: Path
     require_use(data, [trial.experiment for trial in trials.values()])
     metric = next(iter(trials.values())).experiment.training.metric
     if metric not in METRICS:
-        raise UserError(f'training.metric = "{metric}" is no metric{suggest(metric, METRICS)}')
+        raise UserError(f'training.metric = "{metric}" is not a metric{suggest(metric, METRICS)}')
     return Tuning(search, tuple(trials.values()), metric, quick)
 
 

@@ -1,4 +1,4 @@
-"""What a platform counts on the sentences it holds out, and what the counts of all platforms together say."""
+"""Federated evaluation: each platform counts on the sentences it holds out, and the counts of all are summed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from fedrel.evaluation.task import Evaluation
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 
-SIZES = {"bins": BINS}  # that the forms of such replies speak of
+SIZES = {"bins": BINS}  # the named sizes in the schemas of such replies
 
 
 class Pack(Protocol):
+    """Encodes rows of a split for the model; `starts` (bags+1,) are the bounds of their bags."""
+
     def __call__(self, split: Split, rows: Ints, starts: Ints) -> Shard: ...
 
 
 @dataclass(frozen=True)
-class HeldOutAtHome:
-    """An Exam: these rows of a split, which nobody trains on. A pair that two platforms hold is judged on each by the
-    sentences there.
+class LocalEvaluation:
+    """Evaluates models on rows of a split that one platform holds out (a `fedrel.protocol.round.Exam`). Every method
+    returns counts alone. A pair that two platforms hold is evaluated on each, with the sentences there.
     """
 
     evaluation: Evaluation
@@ -41,16 +43,19 @@ class HeldOutAtHome:
     na: bool
 
     def ranking(self, model: Model, weights: Named) -> Named:
+        """The packed histogram of the scores of all (pair, relation) but NA, by whether they are facts."""
         scores = self._scores(model, weights)
         truth = np.zeros(scores.shape, dtype=bool)
         truth[tuple(self.evaluation.truth(self.split, self.rows).T)] = True
         return packed(Histogram.of(scores[:, 1:].reshape(-1), truth[:, 1:].reshape(-1)))
 
     def confusion(self, model: Model, weights: Named) -> Named:
+        """The confusion matrix of the sentences: `counts` (R, R) by label and prediction."""
         labels = np.asarray(self.split.labels[self.rows]).astype(np.int64)
         return Named(counts=torch.from_numpy(classification.count(self._scores(model, weights), labels)))
 
     def confidence(self, model: Model, weights: Named) -> Named:
+        """The packed histogram of the scores of the best relation of each bag, by whether it is a fact."""
         truth = self.evaluation.truth(self.split, self.rows)
         return packed(Histogram.of(*candidates(self._scores(model, weights), truth, na=self.na)))
 
@@ -64,7 +69,9 @@ class HeldOutAtHome:
 
 
 def packed(histogram: Histogram) -> Named:
-    """The bins that hold something, and what they hold."""
+    """A histogram as sparse int32 arrays of one length: `bin`, the numbers of its non-empty bins, and the counts
+    `right` and `wrong` in them.
+    """
     held = np.flatnonzero(histogram.right + histogram.wrong)
     parts = {"bin": held, "right": histogram.right[held], "wrong": histogram.wrong[held]}
     return Named({name: torch.from_numpy(part.astype(np.int32)) for name, part in parts.items()})
@@ -80,5 +87,5 @@ def pooled(parts: Iterable[Named]) -> Histogram:
 
 
 def pooled_confusion(parts: Iterable[Named], classes: int) -> Counts:
-    """(R, R) the sum of everybody's."""
+    """(R, R) the sum of confusion matrices."""
     return sum((part["counts"].numpy() for part in parts), np.zeros((classes, classes), np.int64))
