@@ -17,7 +17,7 @@ from fedrel.feedback.judges import SimulatedUsers
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.reliability import half_wrong, trust
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store
-from fedrel.feedback.stored import StoredVerdicts
+from fedrel.feedback.stored_verdicts import StoredVerdicts
 from fedrel.learning.losses import Output
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import encode
@@ -260,7 +260,7 @@ def test_reliability_of_people_who_saw_no_probe_is_refused(texts, tmp_path):
 
 
 def test_a_folder_without_a_store_is_refused(texts, tmp_path):
-    with pytest.raises(UserError, match=r"no store .* fedrel review makes one"):
+    with pytest.raises(UserError, match=r"no store .* fedrel review creates one"):
         prepare(tiny(texts, f"feedback.store={tmp_path}"))
 
 

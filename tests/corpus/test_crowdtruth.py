@@ -7,7 +7,7 @@ import pytest
 
 from fedrel.corpus.crowdtruth import Judgment, judgments
 from fedrel.errors import UserError
-from fedrel.feedback.estimates import Verdict, estimate_users
+from fedrel.feedback.estimates import GradedVerdict, estimate_users
 
 DATA = Path(os.environ.get("FEDREL_REAL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SENTENCES = [
@@ -84,7 +84,7 @@ def test_the_real_workers(relation, sentences, workers, count, gamma, delta):
         pytest.skip("crowdtruth-medical is not at hand; set FEDREL_REAL_DATA to the folder that holds it")
     found = list(judgments(folder, relation))
     assert len({it.sentence for it in found}) == sentences
-    estimates = estimate_users(Verdict(it.user, "right" if it.right else "wrong", it.correct) for it in found)
+    estimates = estimate_users(GradedVerdict(it.user, "right" if it.right else "wrong", it.correct) for it in found)
     assert (len(found), len(estimates.users)) == (count, workers)
     assert estimates.pooled.gamma.value == pytest.approx(gamma, abs=5e-4)
     assert estimates.pooled.delta.value == pytest.approx(delta, abs=5e-4)

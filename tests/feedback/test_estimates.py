@@ -17,8 +17,8 @@ from fedrel.data import loading
 from fedrel.errors import UserError
 from fedrel.feedback.estimates import (
     VERDICTS,
+    GradedVerdict,
     Prior,
-    Verdict,
     estimate_users,
     fit_prior,
     read_verdicts,
@@ -38,7 +38,7 @@ app.command()(guarded(estimate))
 def verdicts(user="w", **counts):
     """n1=3 gives three times the first of the paper's six cases."""
     cases = {f"n{2 * i + (1 if correct else 2)}": (it, correct) for i, it in enumerate(VERDICTS) for correct in (1, 0)}
-    return [Verdict(user, cases[name][0], bool(cases[name][1])) for name, n in counts.items() for _ in range(n)]
+    return [GradedVerdict(user, cases[name][0], bool(cases[name][1])) for name, n in counts.items() for _ in range(n)]
 
 
 def crowd(users=60, seed=1):
@@ -50,7 +50,7 @@ def crowd(users=60, seed=1):
         for _ in range(chance.randint(1, 80)):
             correct = chance.random() < 0.7
             good = chance.random() < (gamma if correct else 0.6)
-            found.append(Verdict(f"w{number}", "right" if good == correct else "wrong", correct))
+            found.append(GradedVerdict(f"w{number}", "right" if good == correct else "wrong", correct))
     return found
 
 
@@ -169,8 +169,8 @@ def test_the_same_verdicts_in_three_formats(tmp_path):
         ("v.jsonl", "[]", "v.jsonl:1: not a JSON object"),
         ("v.csv", "user,verdict\n", 'v.csv:1: the column "correct" is missing'),
         ("v.csv", "user,verdict,correct\na,right,yes\n", 'v.csv:2: "correct" is "yes"; it must be true or false'),
-        ("v.txt", "", "v.txt: a verdict file is called .jsonl, .csv or .tsv"),
-        ("v.csv", "user,verdict,correct\n", "v.csv: there is no verdict"),
+        ("v.txt", "", "v.txt: a verdict file ends in .jsonl, .csv or .tsv"),
+        ("v.csv", "user,verdict,correct\n", "v.csv: no verdicts to estimate from"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path, name, content, sentence):

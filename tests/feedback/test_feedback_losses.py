@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from fedrel.feedback.losses import complementary, cross_entropy, nce, rce, robust, robust_complementary, schedule
+from fedrel.feedback.losses import complementary, cross_entropy, log_p, nce, rce, robust, robust_complementary, schedule
 
 Z = torch.tensor([[2.0, 1.0, 0.0]])
 FIRST = torch.tensor([0])
 SWAP = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Q of two classes
 LOSSES = (
     cross_entropy,
-    nce,
-    rce,
+    lambda z, y: nce(log_p(z), y),
+    lambda z, y: rce(log_p(z).exp(), y),
     robust,
     lambda z, y: complementary(z, y, uniform(z.shape[1])),
     lambda z, y: robust_complementary(z, y, uniform(z.shape[1])),
@@ -41,10 +41,10 @@ def close(found, expected, digits=5e-5):
 def test_the_numbers_of_the_formulas():
     close(torch.softmax(Z, 1)[0], [0.6652, 0.2447, 0.0900])
     close(cross_entropy(Z, FIRST), [0.4076])
-    close(nce(Z, FIRST), [0.0965])
-    close(rce(Z, FIRST), [1.3390])
+    close(nce(log_p(Z), FIRST), [0.0965])
+    close(rce(log_p(Z).exp(), FIRST), [1.3390])
     close(robust(Z, FIRST), [2.7746])
-    close(rce(Z, FIRST, a=-1.0), [1 - 0.6652])
+    close(rce(log_p(Z).exp(), FIRST, a=-1.0), [1 - 0.6652])
 
 
 def test_the_complementary_loss_of_three_classes():
@@ -91,7 +91,7 @@ def test_losses_and_gradients_are_finite(rows, random, dtype):
         assert (found >= 0).all()
         (gradient,) = torch.autograd.grad(found.sum(), z)
         assert gradient.isfinite().all()
-    assert (nce(z, y) <= 1).all()
+    assert (nce(log_p(z), y) <= 1).all()
 
 
 def test_a_class_that_is_never_predicted_wrongly_teaches_nothing():

@@ -141,12 +141,12 @@ def test_a_clock_that_is_set_back_does_not_change_the_order(path, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda store: store.give(7, "anna", RIGHT), "no prediction has the number 7"),
+        (lambda store: store.give(7, "anna", RIGHT), "there is no prediction 7"),
         (lambda store: store.give(1, "anna", "maybe"), 'not "maybe"'),
         (lambda store: store.give(1, " ", RIGHT), "user: must not be empty"),
         (lambda store: store.give(1, "a" * 101, RIGHT), "user: longer than 100"),
         (lambda store: store.show("k", "r\ud800", 0.5, "m"), "half a character"),
-        (lambda store: store.show("k", "r", float("nan"), "m"), "a share from 0 to 1"),
+        (lambda store: store.show("k", "r", float("nan"), "m"), "a number from 0 to 1"),
     ],
 )
 def test_nonsense_is_refused(path, call, sentence):
@@ -278,8 +278,8 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(path):
     printed, problem = process.communicate(timeout=60)
     assert process.returncode == 0, problem
     *confirmed, sentence = printed.splitlines()
-    assert sentence.startswith(f"{path}: cannot be written, the disk is full or fails")
-    assert sentence.endswith("this was not stored, all before it is")
+    assert sentence.startswith(f"{path}: cannot be written, the disk is full or failing")
+    assert sentence.endswith("this was not stored, everything before it was")
     assert len(confirmed) > 3
     with Store.open(path) as store:
         assert [it.key for it in store.standing()] == ["before", *(f"k{n}" for n in range(len(confirmed)))]
@@ -317,7 +317,7 @@ def test_a_store_that_was_moved_or_replaced_takes_nothing_more(path):
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(path):
     path.write_text("no folder")
-    with pytest.raises(UserError, match=r"its folder cannot be made \(Not a directory|File exists"):
+    with pytest.raises(UserError, match=r"its folder cannot be created \(Not a directory|File exists"):
         Store.open(path / "below" / "it.sqlite")
 
 
@@ -354,7 +354,7 @@ def test_an_older_store_is_brought_up_step_by_step_or_not_at_all(path, monkeypat
 @pytest.mark.parametrize("content", [b"no database at all " * 100, b"SQLite format 3\0" + b"\1" * 5_000])
 def test_a_file_that_is_no_store_is_left_alone(path, content):
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"no store of verdicts|damaged"):
+    with pytest.raises(UserError, match=r"not a store of verdicts|damaged"):
         Store.open(path)
     assert path.read_bytes() == content
 
@@ -363,7 +363,7 @@ def test_a_database_of_somebody_else_is_left_alone(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE accounts (it TEXT)")
     before = path.read_bytes()
-    with pytest.raises(UserError, match="a database, but no store of verdicts"):
+    with pytest.raises(UserError, match="a database, but not a store of verdicts"):
         Store.open(path)
     assert path.read_bytes() == before
     assert [it.name for it in path.parent.iterdir()] == [path.name]
@@ -417,21 +417,21 @@ def test_an_older_verdict_that_is_imported_does_not_replace_a_newer_one(tmp_path
     ("change", "sentence"),
     [
         ({"verdict": "maybe"}, 'not "maybe"'),
-        ({"verdict": None}, '"verdict" is null, which is no text'),
+        ({"verdict": None}, '"verdict" is null, which is not a string'),
         ({"user": ""}, "user: must not be empty"),
         ({"user": "\ud800"}, "half a character"),
-        ({"at": "yesterday"}, '"yesterday" is no time such as'),
-        ({"at": "2026-01-31T09:30:00Z"}, "is no time such as"),
-        ({"confidence": 1.5}, "a share from 0 to 1"),
-        ({"confidence": float("nan")}, "a share from 0 to 1"),
+        ({"at": "yesterday"}, '"yesterday" is not a time such as'),
+        ({"at": "2026-01-31T09:30:00Z"}, "is not a time such as"),
+        ({"confidence": 1.5}, "a number from 0 to 1"),
+        ({"confidence": float("nan")}, "a number from 0 to 1"),
         ({"confidence": True}, '"confidence" is true'),
         ({"latency_ms": -1}, "latency_ms cannot be -1"),
-        ({"latency_ms": 1.5}, "no number of milliseconds"),
+        ({"latency_ms": 1.5}, "not a number of milliseconds"),
         ({"latency_ms": 2**80}, "latency_ms cannot be"),
         ({"id": "a b"}, "letters, digits"),
         ({"more": 1}, '"more" is unknown'),
         ({"taken_back": {"id": "x"}}, '"taken_back" has "id" and "at"'),
-        ({"taken_back": "yes"}, "no object, nor null"),
+        ({"taken_back": "yes"}, "not an object or null"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_of_the_file_is_taken(tmp_path, exported, change, sentence):
@@ -478,7 +478,7 @@ def test_feedback_commands(fedrel, refused, tmp_path, exported):
     assert "no such file" in refused("feedback", "show", tmp_path / "none.sqlite")
     assert "no such file" in refused("feedback", "import", tmp_path / "new.sqlite", tmp_path / "none.jsonl")
     assert "this is the store itself" in refused("feedback", "export", store, store)
-    assert "no store of verdicts" in refused("feedback", "show", exported)
+    assert "not a store of verdicts" in refused("feedback", "show", exported)
 
 
 def test_a_full_disk_at_the_command_line_is_one_sentence(tmp_path, exported):
@@ -486,5 +486,5 @@ def test_a_full_disk_at_the_command_line_is_one_sentence(tmp_path, exported):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     [sentence] = [line for line in err.splitlines() if line.startswith("fedrel: ")]
-    assert "disk is full or fails" in sentence
+    assert "disk is full or failing" in sentence
     assert "Traceback" not in err

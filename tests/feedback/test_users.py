@@ -94,17 +94,17 @@ def test_a_weight_says_how_often_a_user_is_drawn(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", r'users.csv:1: the column "user" is missing; the first line names user, gamma, delta and perhaps weight'),
+        ("", r'users.csv:1: the column "user" is missing; the header row needs user, gamma, delta and may have weight'),
         ("user,gamma\na,1\n", r'users.csv:1: the column "delta" is missing'),
-        ("user,gamma,delta,gamma\n", r'users.csv:1: the column "gamma" is there twice'),
-        ("user,gamma,delta,age\n", r'users.csv:1: the column "age" is not known'),
-        ("user,gamma,delta\na,1\n", r"users.csv:2: 2 cells where the first line names 3 columns"),
+        ("user,gamma,delta,gamma\n", r'users.csv:1: the column "gamma" is listed twice'),
+        ("user,gamma,delta,age\n", r'users.csv:1: unknown column "age"'),
+        ("user,gamma,delta\na,1\n", r"users.csv:2: 2 cells where the header row has 3"),
         ("user,gamma,delta\n\na,1.2,0\n", r'users.csv:3: gamma is "1.2"; it must be a number between 0 and 1'),
         ("user,gamma,delta\na,1,nan\n", r'users.csv:2: delta is "nan"; it must be a number between 0 and 1'),
-        ("user,gamma,delta,weight\na,1,1,inf\n", r'users.csv:2: weight is "inf"; it must be a number from 0'),
+        ("user,gamma,delta,weight\na,1,1,inf\n", r'users.csv:2: weight is "inf"; it must be a number of at least 0'),
         ('user,gamma,delta\n"a,1,1\n', r"users.csv:2: not a row of a table"),
         ("user,gamma,delta\n ,1,1\n", r"users.csv:2: the user has no name"),
-        ("user,gamma,delta\na,1,1\na,0,0\n", r'users.csv:3: the user "a" is there twice'),
+        ("user,gamma,delta\na,1,1\na,0,0\n", r'users.csv:3: the user "a" is listed twice'),
         ("user,gamma,delta\n", r"users.csv: no user is in the table"),
         ("user,gamma,delta,weight\na,1,1,0\n", r"users.csv: no user has a weight above 0"),
     ],
@@ -115,11 +115,11 @@ def test_a_bad_table_is_refused_in_one_sentence(tmp_path, content, sentence):
 
 
 def test_bad_questions_are_refused(tmp_path):
-    with pytest.raises(UserError, match='"low noise" is no behaviour; did you mean "low-noise"'):
+    with pytest.raises(UserError, match='"low noise" is not a behaviour; did you mean "low-noise"'):
         draw_users("low noise", 1, seed=1)
     with pytest.raises(UserError, match=r"needs feedback.table"):
         draw_users("table", 1, seed=1)
     with pytest.raises(UserError, match="No such file"):
         draw_users("table", 1, seed=1, table=tmp_path / "nothing.csv")
-    with pytest.raises(UserError, match=r"feedback.delta = 1.5 is no probability"):
+    with pytest.raises(UserError, match=r"feedback.delta = 1.5 is not a probability"):
         draw_users("fixed", 1, seed=1, delta=1.5)

@@ -15,7 +15,6 @@ from fedrel.feedback.store import Store
 from fedrel.kernels import jit
 from fedrel.util.files import (
     Tail,
-    append_private,
     folder_whole,
     private_cache,
     private_folder,
@@ -159,20 +158,6 @@ def test_a_store_of_verdicts_is_private_with_its_journals(tmp_path, umask):
         assert len(files) == 3  # -wal and -shm
         assert {mode(path) for path in files} == {0o600}
     assert mode(tmp_path / "new") == 0o700
-
-
-def test_a_private_log_is_closed_to_others_and_no_link_is_followed(tmp_path, umask):
-    (tmp_path / "log").write_bytes(b"old\n")
-    (tmp_path / "log").chmod(0o644)
-    for line in (b"one\n", b"two\n"):
-        with append_private(tmp_path / "log") as file:
-            file.write(line)
-    assert (tmp_path / "log").read_bytes() == b"old\none\ntwo\n"
-    assert mode(tmp_path / "log") == 0o600
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="a file of your own"), append_private(tmp_path / "link"):
-        pass
-    assert not (tmp_path / "elsewhere").exists()
 
 
 # ---------------------------------------------------------------------------------------------- compiled code

@@ -15,13 +15,13 @@ from fedrel.cli.review import labelled_source
 from fedrel.config import Data
 from fedrel.data import loading
 from fedrel.errors import UserError
-from fedrel.feedback import stored
+from fedrel.feedback import stored_verdicts
 from fedrel.feedback.estimates import (
     Estimate,
     Estimates,
+    GradedVerdict,
     Prior,
     Rate,
-    Verdict,
     estimate_users,
     read_verdicts,
     write_users,
@@ -69,11 +69,11 @@ def estimate(
             tell(f"{name:<7} {path}")
 
 
-def _judged(store: Path, data: Path, source: str) -> list[Verdict]:
+def _judged(store: Path, data: Path, source: str) -> list[GradedVerdict]:
     """What people said in a store of the sentences that the data has labels for."""
     dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
-    verdicts = list(stored.read_verdicts(store))
-    judged = stored.with_truth(verdicts, dataset)
+    verdicts = list(stored_verdicts.read_verdicts(store))
+    judged = stored_verdicts.graded(verdicts, dataset)
     if verdicts and not judged:
         raise UserError(f"{store}: none of its {len(verdicts):,} verdicts is about a sentence of {data}")
     if len(judged) < len(verdicts):

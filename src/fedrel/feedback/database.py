@@ -1,4 +1,4 @@
-"""A store's file: its tables, how older ones are brought up, and what SQLite complains of in plain words."""
+"""The SQLite file of a store: its schema and migrations, and SQLite's errors in plain words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fedrel.errors import UserError
 
-_APPLICATION = 0x66726C76  # "frlv": what marks an SQLite file as a store of verdicts
-_TIMEOUT = 10.0  # seconds that another program may hold the file
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (  # from version n to n + 1, a statement each; what is published stays
+_APPLICATION = 0x66726C76  # "frlv": marks an SQLite file as a store of verdicts
+_TIMEOUT = 10.0  # seconds to wait for another program's lock
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (  # statements from version n to n + 1; published ones must not change
     (
         """CREATE TABLE predictions (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -50,10 +50,12 @@ _SHUT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, 
 
 
 def connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    """A new file gets its tables, an older one what it lacks."""
+    """Opens a store, and creates or migrates its tables if need be. Raises UserError if it cannot be opened, is not a
+    store, or was written by a newer version.
+    """
     if create:
         _claim(path)
-    with told(path):
+    with explained_errors(path):
         address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         connection = sqlite3.connect(address, uri=True, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
@@ -66,21 +68,21 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
 
 
 def _claim(path: Path) -> None:
-    """Makes the file, so that only this user can read it: SQLite would go by the umask. Journals follow the file."""
+    """Creates the file with mode 0600, since SQLite would use the umask. Its journals get the same mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        pass  # and is what its owner made it
+        pass  # and keeps its mode
     except OSError as error:
-        raise UserError(f"{path}: cannot be made ({error.strerror or error})") from None
+        raise UserError(f"{path}: cannot be created ({error.strerror or error})") from None
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Makes sure that this is a store, of our version. A file that is none stays as it is."""
+    """Makes sure that this is a store of the current version. A file that is not a store is left unchanged."""
     version = _version(path, connection)
     if version < len(_MIGRATIONS):
         with transaction(connection):
-            version = _version(path, connection)  # somebody else may have been first
+            version = _version(path, connection)  # another process may have migrated it in the meantime
             for statements in _MIGRATIONS[version:]:
                 for statement in statements:
                     connection.execute(statement)
@@ -96,18 +98,18 @@ def _version(path: Path, connection: sqlite3.Connection) -> int:
         for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     )
     if application != _APPLICATION and (application or version or tables):
-        raise UserError(f"{path}: a database, but no store of verdicts; name another file")
+        raise UserError(f"{path}: a database, but not a store of verdicts; name another file")
     if version > len(_MIGRATIONS):
         raise UserError(
             f"{path}: this store was written by a newer fedrel (version {version} of the store; this one knows "
-            f"{len(_MIGRATIONS)}); install that, the store is unchanged"
+            f"{len(_MIGRATIONS)}); install the newer one, the store is unchanged"
         )
     return version
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Readers and the writer do not wait for each other. SQLite does not wait by itself for those who hold the file
-    while the mode changes, which is only the moment when several open a new one.
+    """Switches to write-ahead logging, so that readers and the writer do not block each other. SQLite's own timeout
+    does not apply to this switch, which can collide only when several processes open a new file at once.
     """
     end = time.monotonic() + _TIMEOUT
     while True:
@@ -122,6 +124,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commits what the block has written, or rolls it back if it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -133,13 +136,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """Without the details that SQLite packs into the upper bits."""
+    """SQLite's primary error code; the extended one has details in its upper bits."""
     return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """What SQLite complains of, as a sentence for whoever can mend it."""
+def explained_errors(path: Path) -> Iterator[None]:
+    """Raises SQLite's common errors as UserErrors that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -151,13 +154,15 @@ def told(path: Path) -> Iterator[None]:
             ) from None
         if code in _FULL:
             raise UserError(
-                f"{path}: cannot be written, the disk is full or fails ({error}); make room and try again: "
-                "this was not stored, all before it is"
+                f"{path}: cannot be written, the disk is full or failing ({error}); free some space and try again: "
+                "this was not stored, everything before it was"
             ) from None
         if code in _SHUT:
-            raise UserError(f"{path}: cannot be opened for writing ({error}); whose file or folder is it?") from None
+            raise UserError(
+                f"{path}: cannot be opened for writing ({error}); check who owns the file and its folder"
+            ) from None
         if code == sqlite3.SQLITE_NOTADB:
-            raise UserError(f"{path}: no store of verdicts; name another file") from None
+            raise UserError(f"{path}: not a store of verdicts; name another file") from None
         if code == sqlite3.SQLITE_CORRUPT:
-            raise UserError(f"{path}: damaged ({error}); take the latest copy, or import an export of it") from None
+            raise UserError(f"{path}: damaged ({error}); restore a backup, or import an export of it") from None
         raise

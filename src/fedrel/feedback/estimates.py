@@ -1,15 +1,15 @@
 """How often users are right, from verdicts on predictions whose truth is known (Sharma et al., NAACL 2022, appendix B).
 
-A verdict file is JSON lines (.jsonl), or a table with a header (.csv, .tsv); other fields are left alone:
+A verdict file is JSON lines (.jsonl), or a table with a header row (.csv, .tsv); other fields are ignored:
 
     {"user": "w1", "verdict": "right", "correct": true}
 
-`verdict` is right, wrong or unknown ("don't know"), `correct` whether the prediction was. The paper counts
+`verdict` is right, wrong or unknown ("don't know"); `correct` says whether the prediction was correct. The paper counts
 
     n1 right, correct      n3 wrong, correct      n5 unknown, correct
     n2 right, incorrect    n4 wrong, incorrect    n6 unknown, incorrect
 
-and estimates γ = n1 / (n1 + n3 + n5), δ = n4 / (n2 + n4 + n6): who does not know is not right.
+and estimates γ = n1 / (n1 + n3 + n5), δ = n4 / (n2 + n4 + n6): "don't know" counts as not right.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from torch import Tensor
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.lines import json_object, numbered_lines
 from fedrel.errors import UserError
+from fedrel.feedback.store import VERDICTS
 from fedrel.feedback.users import named_rows
 from fedrel.util.files import write_whole
 
-VERDICTS = ("right", "wrong", "unknown")
 _TRUTH = {"true": True, "false": False}
-_Z = 1.959964  # of a normal distribution, 2.5 % lie beyond
-# Where the prior of the rates is looked for: its mean by log-odds, its strength in judgments by logarithm.
+_Z = 1.959964  # the 97.5th percentile of the normal distribution
+# The search range of the prior: the log-odds of its mean, and the logarithm of its strength in judgments.
 _ODDS, _STRENGTH = (-7.0, 7.0), (math.log(0.1), math.log(10_000.0))
 _GRID, _ZOOMS = 25, 6
 
 
-class Verdict(NamedTuple):
+class GradedVerdict(NamedTuple):
+    """A user's verdict on a prediction, and whether the prediction was correct."""
+
     user: str
     verdict: str
     correct: bool
@@ -48,8 +50,8 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """How often something happened, with a 95 % interval; `shrunk` is drawn to what is usual among all users, the more
-    so the fewer cases there are.
+    """How often something happened, with a 95 % confidence interval. `shrunk` is the rate shrunk towards the prior of
+    all users, the more so the fewer cases there are.
     """
 
     times: int
@@ -60,23 +62,25 @@ class Rate:
 
     @property
     def value(self) -> float | None:
+        """The observed rate; None without a case."""
         return self.times / self.cases if self.cases else None
 
 
 @dataclass(frozen=True)
 class Prior:
-    """A Beta distribution of the rates of all users: its mean, and how many judgments it counts for."""
+    """A Beta distribution of the rates of all users: its mean, and its strength in judgments."""
 
     mean: float
     strength: float
 
     def shrink(self, times: int, cases: int) -> float:
+        """The posterior mean of a rate observed `times` times in `cases` cases."""
         return (self.mean * self.strength + times) / (self.strength + cases)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one user, or of all together."""
+    """The reliability of one user, or of all users together."""
 
     user: str
     counts: Mapping[str, int]  # n1 … n6
@@ -85,29 +89,33 @@ class Estimate:
 
     @property
     def judgments(self) -> int:
+        """The number of verdicts."""
         return sum(self.counts.values())
 
     @property
     def unknown(self) -> float:
-        """The share of "don't know"."""
+        """The share of verdicts that are "don't know"."""
         return (self.counts["n5"] + self.counts["n6"]) / self.judgments
 
     @property
     def errors(self) -> float | None:
-        """The share of mistakes among the verdicts that are right or wrong."""
+        """The share of mistakes among the verdicts "right" and "wrong"; None if there are none."""
         known = self.judgments - self.counts["n5"] - self.counts["n6"]
         return (self.counts["n2"] + self.counts["n3"]) / known if known else None
 
 
 @dataclass(frozen=True)
 class Estimates:
-    users: tuple[Estimate, ...]  # those with the most judgments first
-    pooled: Estimate  # all judgments together; intervals allow for users who differ
+    """The reliability of every user, and the priors that the rates are shrunk towards."""
+
+    users: tuple[Estimate, ...]  # most judgments first
+    pooled: Estimate  # all judgments together; the intervals allow for differences between users
     gamma: Prior
     delta: Prior
 
 
-def read_verdicts(path: Path) -> Iterator[Verdict]:
+def read_verdicts(path: Path) -> Iterator[GradedVerdict]:
+    """The verdicts of a .jsonl, .csv or .tsv file. Raises UserError for another suffix or a malformed line."""
     for where, row in _fields(path):
         user, verdict, correct = row.get("user"), row.get("verdict"), row.get("correct")
         if not isinstance(user, str) or not user.strip() or not user.isprintable():
@@ -116,18 +124,19 @@ def read_verdicts(path: Path) -> Iterator[Verdict]:
             raise UserError(f'{where}: "verdict" is {_quoted(verdict)}; it must be right, wrong or unknown')
         if not isinstance(correct, bool):
             raise UserError(f'{where}: "correct" is {_quoted(correct)}; it must be true or false')
-        yield Verdict(user.strip(), verdict, correct)
+        yield GradedVerdict(user.strip(), verdict, correct)
 
 
-def estimate_users(verdicts: Iterable[Verdict]) -> Estimates:
-    """γ̂ and δ̂ of every user with Wilson's intervals, and of all. Rates are shrunk by empirical Bayes: to the Beta prior
-    under which the users' counts, beta-binomial then, are likeliest.
+def estimate_users(verdicts: Iterable[GradedVerdict]) -> Estimates:
+    """γ̂ and δ̂ of every user with Wilson intervals, and of all users pooled. Rates are shrunk by empirical Bayes,
+    towards the Beta prior that maximises the beta-binomial likelihood of the users' counts. Raises UserError without a
+    verdict.
     """
     seen: dict[str, Counter[str]] = {}
     for user, verdict, correct in verdicts:
         seen.setdefault(user, Counter())[f"n{2 * VERDICTS.index(verdict) + (1 if correct else 2)}"] += 1
     if not seen:
-        raise UserError("there is no verdict to estimate anything from")
+        raise UserError("no verdicts to estimate from")
     order = sorted(seen, key=lambda user: (-seen[user].total(), user))
     counts = {user: {f"n{number}": seen[user][f"n{number}"] for number in range(1, 7)} for user in order}
     of_gamma, of_delta = ([_cases(counts[user])[which] for user in order] for which in (0, 1))
@@ -141,7 +150,9 @@ def estimate_users(verdicts: Iterable[Verdict]) -> Estimates:
 
 
 def fit_prior(cases: Sequence[tuple[int, int]]) -> Prior:
-    """Maximum likelihood of (times, cases) of every user, by a grid that zooms in. Without a single case: uniform."""
+    """The Beta prior that maximises the likelihood of every user's (times, cases), by grid search in ever smaller
+    ranges; the uniform distribution if there is no case.
+    """
     known = torch.tensor([it for it in cases if it[1]], dtype=torch.float64).reshape(-1, 2)
     if not len(known):
         return Prior(0.5, 2.0)
@@ -158,7 +169,7 @@ def fit_prior(cases: Sequence[tuple[int, int]]) -> Prior:
 
 
 def wilson(times: int, cases: int) -> tuple[float, float]:
-    """A 95 % interval of a rate that is never empty and never leaves 0 to 1, however few the cases."""
+    """The Wilson score interval (low, high) of a rate at 95 %: never empty and within 0 to 1, however few the cases."""
     if not cases:
         return 0.0, 1.0
     rate, spread = times / cases, _Z**2 / cases
@@ -168,7 +179,9 @@ def wilson(times: int, cases: int) -> tuple[float, float]:
 
 
 def write_users(estimates: Estimates, path: Path) -> None:
-    """The table that simulated users are drawn from, with shrunk rates: a user seen three times is not always right."""
+    """Writes the table that simulated users are drawn from (`feedback.table`), tab-separated for .tsv and .tab. Its
+    rates are shrunk: a user with three right answers out of three is not taken to be always right.
+    """
     content = io.StringIO()
     writer = csv.writer(
         content, delimiter="\t" if path.suffix.lower() in (".tsv", ".tab") else ",", lineterminator="\n"
@@ -184,10 +197,10 @@ def _fields(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         for number, line in numbered_lines(path):
             yield f"{path}:{number}", json_object(line, f"{path}:{number}")
     elif suffix in (".csv", ".tsv"):
-        for where, row in named_rows(path, Verdict._fields):
+        for where, row in named_rows(path, GradedVerdict._fields):
             yield where, {**row, "correct": _TRUTH.get(row["correct"].lower(), row["correct"])}
     else:
-        raise UserError(f"{path}: a verdict file is called .jsonl, .csv or .tsv; a store needs --data with true labels")
+        raise UserError(f"{path}: a verdict file ends in .jsonl, .csv or .tsv; a store needs --data with true labels")
 
 
 def _quoted(value: object) -> str:
@@ -204,7 +217,7 @@ def _of_user(seen: tuple[int, int], prior: Prior) -> Rate:
 
 
 def _of_all(cases: Sequence[tuple[int, int]]) -> Rate:
-    """All together. One user's judgments resemble each other, so the interval takes users as the units."""
+    """The pooled rate. One user's judgments are correlated, so its interval treats users as the units (clusters)."""
     times, total = (sum(it[which] for it in cases) for which in (0, 1))
     known = [it for it in cases if it[1]]
     low, high = wilson(times, total)

@@ -1,4 +1,4 @@
-"""Verdicts as JSON lines, to carry from one store to another: a line for every verdict, none of any sentence."""
+"""Exports verdicts as JSON lines and imports them into another store; the lines hold no sentence."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from fedrel.errors import UserError
 from fedrel.feedback.store import LONGEST_USER, TIME, VERDICTS, Given, Store, TakenBack, check_text
 from fedrel.util.files import stream_whole
 
-_KINDS = {  # of a field: its type, and what it is called
-    **dict.fromkeys(Given._fields, (str, "text")),
-    "confidence": (int | float, "share from 0 to 1"),
-    "latency_ms": (int | None, "number of milliseconds, nor null"),
-    "taken_back": (dict | None, "object, nor null"),
+_KINDS = {  # by field: its type, and what a message calls that
+    **dict.fromkeys(Given._fields, (str, "a string")),
+    "confidence": (int | float, "a number from 0 to 1"),
+    "latency_ms": (int | None, "a number of milliseconds or null"),
+    "taken_back": (dict | None, "an object or null"),
 }
 _ID = re.compile(r"[0-9A-Za-z_-]{1,100}")
 
 
 def export(store: Store, path: Path) -> int:
-    """Every verdict as a line, those that were taken back too; how many."""
+    """Writes every verdict of the store as a line, including those taken back; returns how many. Only this user can
+    read the file.
+    """
     verdicts = store.history()
     with stream_whole(path, private=True) as file:
         for it in verdicts:
@@ -33,14 +35,14 @@ def export(store: Store, path: Path) -> int:
 
 
 def load(store: Store, path: Path) -> int:
-    """Adds the verdicts of an exported file that the store does not have, and takes back what the file takes back; how
-    many rows that added. All of the file or, where a line is wrong, nothing.
+    """Adds the verdicts of an exported file that the store does not have, and takes back those that the file takes
+    back; returns how many rows were added. Raises UserError for a bad line, and then adds nothing.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
-    # All lines are read first: others wait while the store is written to.
+    # All lines are parsed first, since writing to the store locks it for others.
     return store.merge(
         [
             (f"{path}:{number}", _given(line, f"{path}:{number}"))
@@ -51,11 +53,11 @@ def load(store: Store, path: Path) -> int:
 
 
 def _given(content: bytes, where: str) -> Given:
-    """A line that export could have written."""
+    """A parsed line; raises UserError unless `export` could have written it."""
     try:
         line = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise UserError(f"{where}: no line of JSON in UTF-8; export the verdicts again") from None
+        raise UserError(f"{where}: not a line of JSON in UTF-8; export the verdicts again") from None
     if not isinstance(line, dict):
         raise UserError(f"{where}: a verdict is a JSON object, not {type(line).__name__}")
     if missing := [name for name in _KINDS if name not in line]:
@@ -64,7 +66,7 @@ def _given(content: bytes, where: str) -> Given:
         raise UserError(f'{where}: "{more[0]}" is unknown; a verdict has {", ".join(_KINDS)}')
     for name, (kind, called) in _KINDS.items():
         if not isinstance(line[name], kind) or isinstance(line[name], bool):
-            raise UserError(f'{where}: "{name}" is {json.dumps(line[name])[:60]}, which is no {called}')
+            raise UserError(f'{where}: "{name}" is {json.dumps(line[name])[:60]}, which is not {called}')
     _check(line, where)
     back = None if line["taken_back"] is None else _taken_back(line["taken_back"], line["id"], where)
     return Given(**{**line, "confidence": float(line["confidence"]), "taken_back": back})
@@ -80,18 +82,18 @@ def _check(line: Mapping[str, Any], where: str) -> None:
     if line["verdict"] not in VERDICTS:
         raise UserError(f'{where}: a verdict is "right", "wrong" or "unknown", not "{line["verdict"]}"')
     if not 0 <= line["confidence"] <= 1:
-        raise UserError(f"{where}: confidence is a share from 0 to 1, not {line['confidence']}")
+        raise UserError(f"{where}: confidence is a number from 0 to 1, not {line['confidence']}")
     if line["latency_ms"] is not None and not 0 <= line["latency_ms"] < 2**53:
         raise UserError(f"{where}: latency_ms cannot be {line['latency_ms']}")
 
 
 def _taken_back(back: Mapping[str, Any], given: str, where: str) -> TakenBack:
     if set(back) != set(TakenBack._fields) or not all(isinstance(value, str) for value in back.values()):
-        raise UserError(f'{where}: "taken_back" has "id" and "at", both text')
+        raise UserError(f'{where}: "taken_back" has "id" and "at", both strings')
     _check_id(back["id"], f"{where}: taken_back.id")
     _check_time(back["at"], f"{where}: taken_back.at")
     if back["id"] == given:
-        raise UserError(f"{where}: a verdict does not take itself back")
+        raise UserError(f"{where}: a verdict cannot take itself back")
     return TakenBack(**back)
 
 
@@ -106,4 +108,4 @@ def _check_time(text: str, what: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise UserError(f'{what}: "{text[:60]}" is no time such as 2026-01-31T09:30:00.000000Z')
+        raise UserError(f'{what}: "{text[:60]}" is not a time such as 2026-01-31T09:30:00.000000Z')

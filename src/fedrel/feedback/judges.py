@@ -1,5 +1,5 @@
-"""Those who judge predictions on a platform: simulated users, who know the truth and may not say it, or the people
-whose verdicts lie in its store.
+"""Who judges predictions on a platform: simulated users, who know the truth but do not always tell it, or the people
+whose verdicts are in its store. Both implement `fedrel.protocol.round.Judge`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor
 from fedrel.config import Feedback
 from fedrel.data.store import Dataset
 from fedrel.encoding.shard import Shard
-from fedrel.feedback.stored import StoredVerdicts
+from fedrel.feedback.stored_verdicts import StoredVerdicts
 from fedrel.feedback.users import User, draw_users, judge
 from fedrel.util.seeds import derive, generator
 
 
 @dataclass(frozen=True)
 class SimulatedUsers:
-    """One user a platform, as in the paper."""
+    """One simulated user per platform, as in the paper."""
 
     labels: npt.NDArray[np.int32]  # of the split, by row
     user: User
@@ -37,7 +37,9 @@ class SimulatedUsers:
 def judges_of(
     settings: Feedback, dataset: Dataset, platforms: tuple[str, ...], seed: int
 ) -> dict[str, SimulatedUsers | StoredVerdicts]:
-    """Who judges on each platform; of what is stored, a platform finds the verdicts on its own sentences alone."""
+    """The judge of each platform. A store may hold the verdicts of all platforms; each finds those on its own
+    sentences. Raises UserError if the store or the table of users cannot be used.
+    """
     if settings.store:
         return dict.fromkeys(platforms, StoredVerdicts.read(Path(settings.store), dataset, dataset.train))
     table = Path(settings.table) if settings.table else None

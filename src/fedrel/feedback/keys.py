@@ -1,4 +1,4 @@
-"""The name under which a sentence and its verdicts find each other again, without the sentence itself."""
+"""The key that links verdicts to their sentence without storing the sentence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ _BYTES = 16
 
 
 def sentence_key(tokens: Sequence[str], spans: Sequence[int]) -> str:
-    """The one place where the key of a sentence with its pair is made; `spans` are head start, head end, tail start,
-    tail end, all 0 for a plain text. Every token goes in with its length, so that no two sentences read alike.
+    """A hash of a sentence and its entity pair, 32 hexadecimal digits. `spans` are head start, head end, tail start and
+    tail end, all 0 for a plain text. Every token is hashed with its length, so that no two sentences give the same
+    input.
     """
     digest = hashlib.blake2b(digest_size=_BYTES, person=b"fedrel sentence")
     digest.update(" ".join(str(int(place)) for place in spans).encode())

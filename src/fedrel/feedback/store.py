@@ -1,7 +1,7 @@
-"""What a platform's users were shown and what they said of it: one SQLite file, to which rows are only ever added.
+"""A platform's store of predictions shown and verdicts given: an append-only SQLite file.
 
-Undoing adds a row that takes another back. A verdict that was given is on disk (write-ahead log, synchronous = FULL:
-people judge slowly enough for that), so neither a killed process nor a power cut loses it.
+Undo adds a row that takes another back. A verdict is on disk before `give` returns (write-ahead log, synchronous =
+FULL; people are slow enough for that), so neither a killed process nor a power cut loses it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from fedrel.errors import UserError
-from fedrel.feedback.database import connect, told, transaction
+from fedrel.feedback.database import connect, explained_errors, transaction
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
 VERDICTS = (RIGHT, WRONG, UNKNOWN)
-LONGEST_USER = 100  # characters of a name
-TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that text in order is time in order
+LONGEST_USER = 100  # characters of a user's name
+TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of fixed width, so that sorting the text sorts by time
 
-_LONGEST_TEXT = 2_000  # characters of a relation, a key, a model's digest
+_LONGEST_TEXT = 2_000  # characters of a relation, a key or a model's digest
 _NOT_TAKEN_BACK = "verdict IS NOT NULL AND number NOT IN (SELECT takes_back FROM verdicts WHERE takes_back IS NOT NULL)"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a user said of one model's prediction for one sentence."""
+    """A user's verdict on one model's prediction for one sentence."""
 
     key: str
     relation: str
@@ -42,12 +42,14 @@ class Verdict:
 
 
 class TakenBack(NamedTuple):
+    """The row that takes a verdict back."""
+
     id: str
     at: str
 
 
 class Given(NamedTuple):
-    """A verdict as it was given, with the prediction that it is about, and whether it was taken back."""
+    """A verdict as it was given, with its prediction, and whether it was taken back."""
 
     id: str
     key: str
@@ -63,7 +65,9 @@ class Given(NamedTuple):
 
 
 class Store:
-    """`with Store.open(path) as store:`. Threads may share one; other processes open the file for themselves."""
+    """An open store: `with Store.open(path) as store:`. Threads may share one; each process opens its own. All methods
+    raise UserError if the file cannot be read or written.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -73,16 +77,19 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True) -> Store:
-        """A new file gets its tables, an older one what it lacks."""
+        """Opens a store, and migrates one of an older version. A missing file is created, or without `create` an error.
+
+        Raises UserError if the file cannot be opened, is not a store, or was written by a newer version.
+        """
         if path.is_dir():
             raise UserError(f"{path}: this is a folder; name a file for the verdicts")
         if not path.exists():
             if not create:
-                raise UserError(f"{path}: no such file; fedrel review makes one")
+                raise UserError(f"{path}: no such file; fedrel review creates one")
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                raise UserError(f"{path}: its folder cannot be made ({error.strerror or error})") from None
+                raise UserError(f"{path}: its folder cannot be created ({error.strerror or error})") from None
         return cls(path, connect(path, create=create))
 
     def __enter__(self) -> Self:
@@ -96,11 +103,14 @@ class Store:
             self._connection.close()
 
     def show(self, key: str, relation: str, confidence: float, model: str) -> int:
-        """Notes that a prediction is shown; its number, which is the same whenever the same one is shown again."""
+        """Records that a prediction is shown; returns its number, which stays the same if it is shown again.
+
+        Raises UserError for empty or overlong text, and for a confidence outside 0 to 1.
+        """
         for what, text in (("key", key), ("relation", relation), ("model", model)):
             check_text(text, what)
         if not 0 <= confidence <= 1:
-            raise UserError(f"confidence is a share from 0 to 1, not {confidence}")
+            raise UserError(f"confidence is a number from 0 to 1, not {confidence}")
         with self._reading():
             if found := self._prediction(key, model, relation):
                 return found
@@ -110,19 +120,21 @@ class Store:
     def give(
         self, prediction: int, user: str, verdict: str, latency_ms: int | None = None, *, id: str | None = None
     ) -> None:
-        """Adds a verdict. One with an `id` that the store has already is the same click again, and changes nothing."""
+        """Adds a verdict. An `id` that the store already has is the same click again, and changes nothing. Raises
+        UserError for a verdict that is not one of VERDICTS, an unknown prediction, or an empty or overlong user.
+        """
         check_text(user, "user", LONGEST_USER)
         if verdict not in VERDICTS:
             raise UserError(f'a verdict is "right", "wrong" or "unknown", not "{verdict}"')
         with self._writing():
             if not self._row("SELECT 1 FROM predictions WHERE number = ?", prediction):
-                raise UserError(f"{self.path}: no prediction has the number {prediction}")
+                raise UserError(f"{self.path}: there is no prediction {prediction}")
             if id is None or not self._row("SELECT 1 FROM verdicts WHERE id = ?", id):
                 self._add(id, prediction, user, verdict, None, self._time(user), latency_ms)
 
     def undo(self, user: str, *, id: str | None = None) -> int | None:
-        """Takes back the user's latest standing verdict: the number of its prediction, or None if there is none. With
-        an `id` that the store has already, it is done already.
+        """Takes back the user's latest standing verdict; returns the number of its prediction, or None if there is
+        none. An `id` that the store already has is the same click again, and changes nothing.
         """
         with self._writing():
             if id is not None and (done := self._row("SELECT prediction FROM verdicts WHERE id = ?", id)):
@@ -139,7 +151,7 @@ class Store:
             return int(prediction)
 
     def standing(self) -> Iterator[Verdict]:
-        """For every prediction and user the latest verdict that was not taken back, in the order they were given."""
+        """The latest verdict that was not taken back, for every prediction and user, in the order given."""
         with self._reading():
             rows = self._connection.execute(
                 "SELECT key, relation, model, verdict, user, at, latency_ms FROM ("
@@ -151,7 +163,7 @@ class Store:
         return (Verdict(*row) for row in rows)
 
     def counts(self) -> dict[str, int]:
-        """How many predictions were shown, and how many standing verdicts there are of each kind."""
+        """The number of predictions `shown`, and of standing verdicts of each kind."""
         with self._reading():
             row = self._row("SELECT count(*) FROM predictions")
         counted = {"shown": int(row[0]) if row else 0} | dict.fromkeys(VERDICTS, 0)
@@ -160,13 +172,13 @@ class Store:
         return counted
 
     def sentence_of(self, prediction: int) -> tuple[str, str] | None:
-        """The key and the relation of a prediction."""
+        """The key of the sentence and the relation of a prediction; None if there is no such prediction."""
         with self._reading():
             found = self._row("SELECT key, relation FROM predictions WHERE number = ?", prediction)
         return (str(found[0]), str(found[1])) if found else None
 
     def history(self) -> list[Given]:
-        """Every verdict in the order they were given, those that were taken back too."""
+        """Every verdict in the order given, including those taken back."""
         with self._reading():
             rows = self._connection.execute(
                 "SELECT given.id, key, relation, model, confidence, shown, given.user, given.verdict, given.at,"
@@ -181,8 +193,9 @@ class Store:
         ]
 
     def merge(self, verdicts: Iterable[tuple[str, Given]]) -> int:
-        """Adds those that are not there, and takes back what they take back; how many rows that added. Each comes with
-        the place that it is from. All of them or, where one contradicts what is stored, none.
+        """Adds verdicts that are not in the store, and takes back those taken back there; returns how many rows were
+        added. Each verdict comes with its place (file:line) for messages. Raises UserError if one contradicts what is
+        stored, and then adds none.
         """
         with self._writing():
             return sum(self._merge(given, where) for where, given in verdicts)
@@ -208,7 +221,7 @@ class Store:
         back = it.taken_back
         if back is not None and not self._row("SELECT 1 FROM verdicts WHERE takes_back = ?", number):
             if self._row("SELECT 1 FROM verdicts WHERE id = ?", back.id):
-                raise UserError(f"{where}: the store has something else with the id {back.id}")
+                raise UserError(f"{where}: the store already uses the id {back.id} for something else")
             self._add(back.id, prediction, it.user, None, number, back.at, None)
             added += 1
         return added
@@ -224,7 +237,7 @@ class Store:
         return int(found[0]) if found else None
 
     def _add_prediction(self, key: str, model: str, relation: str, confidence: float, shown: str) -> int:
-        """Its number; somebody else may have shown it in the meantime."""
+        """The number of the prediction, which another process may have added in the meantime."""
         if found := self._prediction(key, model, relation):
             return found
         added = self._connection.execute(
@@ -251,30 +264,31 @@ class Store:
         return int(added.lastrowid or 0)
 
     def _time(self, user: str) -> str:
-        """Now, but after all that this user did before, even if the clock was set back."""
+        """The current time, or just after this user's latest row if the clock was set back."""
         last = self._row("SELECT max(at) FROM verdicts WHERE user = ?", user)
         now = _now()
         return now if last is None or last[0] is None or last[0] < now else _just_after(last[0])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with self._lock, told(self.path):
+        with self._lock, explained_errors(self.path):
             yield
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """All of it or nothing; others wait."""
-        with self._lock, told(self.path):
-            if _identity(self.path) != self._file:  # SQLite would go on in a file that nobody finds again
+        """A write transaction, which blocks other writers."""
+        with self._lock, explained_errors(self.path):
+            if _identity(self.path) != self._file:  # SQLite would go on writing to the file that is gone
                 raise UserError(
-                    f"{self.path}: this file was moved, deleted or replaced since it was opened; put it back, or start "
-                    "again: this was not stored"
+                    f"{self.path}: this file was moved, deleted or replaced since it was opened; put it back, or "
+                    "restart: this was not stored"
                 )
             with transaction(self._connection):
                 yield
 
 
 def check_text(text: str, what: str, longest: int = _LONGEST_TEXT) -> None:
+    """Raises a UserError that begins with `what` if the text is blank, too long or not valid Unicode."""
     if not text.strip():
         raise UserError(f"{what}: must not be empty")
     if len(text) > longest:
@@ -282,7 +296,7 @@ def check_text(text: str, what: str, longest: int = _LONGEST_TEXT) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UserError(f"{what}: holds half a character (a lone surrogate), which cannot be stored") from None
+        raise UserError(f"{what}: contains a lone surrogate (half a character), which cannot be stored") from None
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from typing import Any
 from fedrel import config
 from fedrel.data.loading import fingerprint
 from fedrel.errors import UserError, suggest
-from fedrel.feedback.stored import stored_content
+from fedrel.feedback.stored_verdicts import stored_content
 from fedrel.util.files import sha256
 
 _WITH_DATA = "with_data"

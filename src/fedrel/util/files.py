@@ -94,22 +94,6 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
 
 
-@contextmanager
-def append_private(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a log for appending with mode 0600; an existing one that others can read is restricted to that.
-
-    Raises UserError if it cannot be opened or is a symbolic link.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}; a log must be a file of your own") from None
-    with os.fdopen(descriptor, "ab") as file:
-        if os.fstat(descriptor).st_mode & _FOR_OTHERS:
-            os.fchmod(descriptor, 0o600)
-        yield file
-
-
 # ------------------------------------------------------------------------------------------ private folders
 
 

@@ -1,4 +1,4 @@
-"""Verdicts that people gave, as a platform finds them again for its own sentences."""
+"""Matches the verdicts in stores to the sentences of a data set, by the sentences' keys."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ from torch import Tensor
 from fedrel.data.store import Dataset, Split
 from fedrel.encoding.shard import Shard
 from fedrel.errors import UserError
-from fedrel.feedback.estimates import Verdict as Judged
+from fedrel.feedback.estimates import GradedVerdict
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, WRONG, Store, Verdict
 
 
 @dataclass(frozen=True)
 class StoredVerdicts:
-    """What people said, found again by the sentence; a sentence that nobody judged has no verdict. Where they disagree,
-    the label that most accept counts; without one, the last that most reject.
+    """People's verdicts by row of a split (a `fedrel.protocol.round.Judge`). Where people disagree, the relation that
+    the largest majority accepts counts; if none is accepted, the last one that a majority rejects.
     """
 
-    decided: Mapping[int, tuple[int, int]]  # row of the split: the relation in question, and 1 right or 0 wrong
+    decided: Mapping[int, tuple[int, int]]  # by row: the relation shown, and 1 right or 0 wrong
 
     @classmethod
     def read(cls, path: Path, dataset: Dataset, split: Split) -> StoredVerdicts:
+        """The verdicts of a store, or of a folder of stores, on sentences of a split. Raises UserError if there are
+        verdicts, but none on these sentences.
+        """
         verdicts = list(read_verdicts(path))
         rows = rows_by_key(dataset, split)
         if verdicts and not any(it.key in rows for it in verdicts):
             raise UserError(
                 f"{path}: none of its {len(verdicts):,} verdicts is about a sentence of this data; name the store that "
-                "fedrel review made for it"
+                "fedrel review created for it"
             )
-        opinions: dict[str, dict[str, int]] = {}  # sentence, relation: how many more say right than wrong
+        opinions: dict[str, dict[str, int]] = {}  # by sentence and relation: verdicts "right" minus "wrong"
         for it in verdicts:
             if it.verdict in (RIGHT, WRONG) and it.relation in dataset.relations:
                 relations = opinions.setdefault(it.key, {})
-                balance = relations.pop(it.relation, 0)  # the last one judged stands last
+                balance = relations.pop(it.relation, 0)  # keeps the relation judged last at the end
                 relations[it.relation] = balance + (1 if it.verdict == RIGHT else -1)
         return cls(
             {
@@ -59,7 +62,7 @@ class StoredVerdicts:
 
 
 def rows_by_key(dataset: Dataset, split: Split) -> dict[str, list[int]]:
-    """Where every sentence stands; some stand there more than once."""
+    """The rows of every sentence by its key; a sentence may occur more than once."""
     rows: dict[str, list[int]] = {}
     for row in range(len(split)):
         spans = [int(place) for place in split.spans[row]]
@@ -67,27 +70,27 @@ def rows_by_key(dataset: Dataset, split: Split) -> dict[str, list[int]]:
     return rows
 
 
-def with_truth(verdicts: Iterable[Verdict], dataset: Dataset) -> list[Judged]:
-    """Those on sentences whose labels are known: correct is a prediction that is among the sentence's labels."""
+def graded(verdicts: Iterable[Verdict], dataset: Dataset) -> list[GradedVerdict]:
+    """The verdicts on sentences of a data set, with whether the prediction is among the sentence's labels."""
     labels: dict[str, set[str]] = {}
     for split in (dataset.train, dataset.dev, dataset.test):
         for key, rows in rows_by_key(dataset, split).items():
             labels.setdefault(key, set()).update(dataset.relations[split.labels[row]] for row in rows)
-    return [Judged(it.user, it.verdict, it.relation in labels[it.key]) for it in verdicts if it.key in labels]
+    return [GradedVerdict(it.user, it.verdict, it.relation in labels[it.key]) for it in verdicts if it.key in labels]
 
 
 def read_verdicts(path: Path) -> Iterator[Verdict]:
-    """Those that stand in a store, or in a folder of stores."""
+    """The standing verdicts of a store, or of a folder of stores. Raises UserError if there is none."""
     found = sorted(path.glob("*.sqlite")) if path.is_dir() else [path]
     if not found:
-        raise UserError(f"{path}: no store (*.sqlite) in this folder; fedrel review makes one")
+        raise UserError(f"{path}: no store (*.sqlite) in this folder; fedrel review creates one")
     for file in found:
         with Store.open(file, create=False) as store:
             yield from store.standing()
 
 
 def stored_content(path: Path) -> str:
-    """A digest of the verdicts that stand in a store, or in a folder of stores."""
+    """The SHA-256 of the standing verdicts of a store, or of a folder of stores, hexadecimal."""
     digest = hashlib.sha256()
     for it in read_verdicts(path):
         digest.update(repr(it).encode())
@@ -95,7 +98,7 @@ def stored_content(path: Path) -> str:
 
 
 def _decided(relations: Mapping[str, int]) -> Iterable[tuple[str, bool]]:
-    """The relation that counts and whether it is accepted; none where opinions are even."""
+    """The relation that counts and whether it is accepted, from each relation's balance; empty if all are tied."""
     uneven = [(name, balance) for name, balance in relations.items() if balance]
     if not uneven:
         return []
