@@ -307,7 +307,7 @@ def test_a_request_that_leaves_one_fact_to_train_on_gets_no_model(tyrant):
     reply, payload = tyrant.ask("train", {"best": Named(best=bars)}, run=run, run_id=run_id)
     assert (reply.state, payload) == ("refused", b"")
     assert len(tyrant.left()) == left
-    refused(tyrant, 0, "its policy wants at least 20 sentences")
+    refused(tyrant, 0, "its policy requires at least 20 sentences")
 
 
 @slow

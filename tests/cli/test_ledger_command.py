@@ -112,13 +112,13 @@ def test_a_broken_chain_is_shown_and_fails_when_asked(fedrel, refused, kit):
     outcome = fedrel("ledger", "show", kit)
     assert outcome.code == 0
     assert outcome.out.splitlines()[-2:] == [
-        "line 3 does not follow the line before it: lines were changed, cut out, added or moved here",
-        "line 4 was changed after it was written: its hash does not fit",
+        "line 3 does not follow the line before it: lines were changed, removed, added or moved here",
+        "line 4 was changed after it was written: its hash does not match",
     ]
     problems = json.loads(fedrel("ledger", "show", kit, "--json").out)["problems"]
     assert [it["line"] for it in problems] == [3, 4]
     assert refused("ledger", "show", kit, "--verify") == (
-        f"{path}:3: this line does not follow the line before it: lines were changed, cut out, added or moved here; "
+        f"{path}:3: this line does not follow the line before it: lines were changed, removed, added or moved here; "
         "in all 2 of 6 lines are not as written"
     )
 
@@ -139,7 +139,7 @@ def test_a_line_that_breaks_off_is_said(fedrel, kit):
     path = kit / "ledger" / "ledger.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
     outcome = fedrel("ledger", "show", kit)
-    assert outcome.out.splitlines()[-1].startswith("line 7 breaks off")
+    assert outcome.out.splitlines()[-1].startswith("line 7 is incomplete")
     assert "4 replies" in outcome.out
 
 
@@ -154,7 +154,7 @@ def test_a_simulated_run(fedrel, refused, simulated):
     assert "has no chain of hashes to verify" in refused("ledger", "show", simulated, "--verify")
     path = simulated / "ledger.jsonl"
     path.write_text(path.read_text() + "{}\n")
-    assert refused("ledger", "show", simulated) == f"{path}:8: unreadable (something else than we wrote)"
+    assert refused("ledger", "show", simulated) == f"{path}:8: unreadable (not in fedrel's format)"
 
 
 def test_a_platform_that_has_sent_nothing(fedrel, tmp_path):

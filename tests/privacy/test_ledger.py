@@ -196,12 +196,10 @@ def test_a_line_made_anew_with_a_fitting_hash_is_found_by_the_next_one(content):
 def test_nothing_is_added_to_a_file_that_does_not_end_as_a_ledger(path, damage):
     content = filled(path) + damage
     path.write_bytes(content)
-    with pytest.raises(
-        UserError, match=r"ledger.jsonl: the last line is no entry of a ledger, so that none can follow"
-    ):
+    with pytest.raises(UserError, match=r"ledger.jsonl: the last line is not a ledger entry, so no line can follow"):
         Ledger.open(path)
     assert path.read_bytes() == content
-    with pytest.raises(UserError, match=r"ledger.jsonl:5: is no entry of a ledger"):
+    with pytest.raises(UserError, match=r"ledger.jsonl:5: is not a ledger entry"):
         list(read(path))
     assert len([line for line in scan(path) if line.entry is not None]) == 4
 
@@ -253,17 +251,17 @@ def platform(path: Path, how: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_one_process_at_a_time(path):
     with platform(path, "alone") as process:
-        with pytest.raises(UserError, match="another process holds this ledger"):
+        with pytest.raises(UserError, match="another process has this ledger open"):
             Ledger.open(path)
         process.kill()
         process.wait()
         Ledger.open(path).close()
     with Ledger.open(path) as ledger:
         write(ledger)
-        with pytest.raises(UserError, match="another process holds this ledger"):
+        with pytest.raises(UserError, match="another process has this ledger open"):
             Ledger.open(path)
         assert len(list(read(path))) == 2, "reading does not let go of it"
-        with pytest.raises(UserError, match="another process holds this ledger"):
+        with pytest.raises(UserError, match="another process has this ledger open"):
             Ledger.open(path)
     assert verify(path) == []
 
@@ -295,10 +293,10 @@ FILL = """
 import resource, sys
 from pathlib import Path
 from fedrel.errors import UserError
-from fedrel.privacy.ledger import Ledger
+from fedrel.privacy import Field, Ledger
 
 def left(number):
-    ledger.write(run="r", round=number, task="t", payload=b"12345678", fields=[("(header)", "", (), 8)])
+    ledger.write(run="r", round=number, task="t", payload=b"12345678", fields=[Field("(header)", "", (), 8)])
     print(number)
 
 ledger = Ledger.open(Path(sys.argv[1]))
@@ -321,7 +319,7 @@ def test_on_a_full_disk_nothing_leaves_until_there_is_room(path, room):
     *left, sentence, last = done.stdout.splitlines()
     assert sentence == (
         f"{path}: File too large, and nothing leaves that is not in the ledger; "
-        "make room or mend what is wrong, then start again"
+        "free some space or fix the cause, then restart"
     )
     assert len(left) == room // len(path.read_bytes().split(b"\n")[0] + b"\n")
     assert [str(entry.round) for entry in read(path)] == [*left, last]
@@ -343,7 +341,7 @@ def test_nothing_leaves_while_the_file_is_not_the_one_that_was_opened(path, medd
         write(ledger)
         meddle(path)
         before = path.read_bytes() if path.exists() else None
-        with pytest.raises(UserError, match="somebody changed, moved or removed the ledger"):
+        with pytest.raises(UserError, match="the ledger was changed, moved or removed"):
             write(ledger)
         assert (path.read_bytes() if path.exists() else None) == before
 
@@ -354,7 +352,7 @@ def test_what_cannot_be_a_ledger_is_refused(path, tmp_path):
     for wrong, why in (
         (tmp_path, "Is a directory, and nothing leaves without a ledger"),
         (tmp_path / "file" / "ledger.jsonl", "and nothing leaves without a ledger"),
-        (tmp_path / "pipe", "no ordinary file"),
+        (tmp_path / "pipe", "not a regular file"),
     ):
         with pytest.raises(UserError, match=why):
             Ledger.open(wrong)

@@ -12,8 +12,8 @@ from fedrel import config
 from fedrel.algorithms import METHODS
 from fedrel.errors import UserError
 from fedrel.privacy import policy as policies
+from fedrel.privacy.entries import Field
 from fedrel.privacy.policy import TEMPLATE, Fields, Methods, Policy, Settings, Size
-from fedrel.protocol.codec import Field
 
 HEADER = Field("(header)", "", (), 100)
 
@@ -79,16 +79,16 @@ def test_a_file_that_is_there_is_not_replaced_by_the_template(tmp_path):
         ("[fields]\nforbid = ['weights', 3]", ":2: every one of fields.forbid must be text, not 3"),
         ("[fields]\nforbid = []", ":2: fields.forbid is empty"),
         ("[methods]\n\nallow = []", ":3: methods.allow is empty"),
-        ("[methods]\nallow = ['']", ":2: methods.allow is empty, or has a name in it that is empty"),
-        ("[fields]\nforbid = [' weights']", ":2: fields.forbid is empty, or has a name in it that"),
+        ("[methods]\nallow = ['']", ":2: methods.allow is empty, or has a name that is empty"),
+        ("[fields]\nforbid = [' weights']", ":2: fields.forbid is empty, or has a name that"),
         (
             "[methods]\nforbid = ['feded', 'lazymil']",
-            ':2: methods.forbid names "lazymil", which is no method; did you mean "lazy-mil"?',
+            ':2: methods.forbid names "lazymil", which is not a method; did you mean "lazy-mil"?',
         ),
-        ("[size]\nround = '5 MiB'", ':2: size.round = "5 MiB" is no size such as "5 MB" (B, KB, MB, GB or TB)'),
-        ("[size]\nrun = ''", ':2: size.run = "" is no size'),
-        ("[size]\nrun = '-5 MB'", ':2: size.run = "-5 MB" is no size'),
-        ("[size]\nrun = '٥ MB'", ':2: size.run = "٥ MB" is no size'),
+        ("[size]\nround = '5 MiB'", ':2: size.round = "5 MiB" is not a size such as "5 MB" (B, KB, MB, GB or TB)'),
+        ("[size]\nrun = ''", ':2: size.run = "" is not a size'),
+        ("[size]\nrun = '-5 MB'", ':2: size.run = "-5 MB" is not a size'),
+        ("[size]\nrun = '٥ MB'", ':2: size.run = "٥ MB" is not a size'),
         ("[size]\nround = 5", ":2: size.round must be text, not 5"),
         ("[size\n", ": not valid TOML"),
     ],
@@ -139,20 +139,20 @@ def test_methods(tmp_path):
 )
 def test_frozen_embeddings(tmp_path, settings, stay):
     strict = policy(tmp_path, "[settings]\nembeddings = 'frozen'")
-    refusal = "its policy wants word embeddings to be frozen (policy.toml, settings.embeddings)"
+    refusal = "its policy requires word embeddings to be frozen (policy.toml, settings.embeddings)"
     assert strict.objection_to_experiment(experiment(*settings)) == (None if stay else refusal)
 
 
 def test_blinding(tmp_path):
     strict = policy(tmp_path, "[settings]\nblinded = true")
-    refusal = "its policy wants the keys of facts to be blinded (policy.toml, settings.blinded)"
+    refusal = "its policy requires the keys of facts to be blinded (policy.toml, settings.blinded)"
     assert strict.objection_to_experiment(experiment()) == refusal, "who does not say so has not blinded them"
     assert strict.objection_to_experiment(experiment(), blinded=True) is None
 
 
 def test_few_sentences(tmp_path):
     strict = policy(tmp_path, "[settings]\nmin_sentences = 1000")
-    refusal = "its policy wants at least 1,000 sentences to take part with (policy.toml, settings.min_sentences)"
+    refusal = "its policy requires at least 1,000 sentences to take part (policy.toml, settings.min_sentences)"
     assert strict.objection_to_size(999) == refusal, "which does not say how many there are"
     assert strict.objection_to_size(1000) is None
 
@@ -199,7 +199,7 @@ def test_any_text_is_a_pattern(name, pattern):
 def test_sizes(tmp_path, text, size):
     for rule, sent in (("round", "sent_this_round"), ("run", "sent_this_run")):
         strict = policy(tmp_path, f"[size]\n{rule} = '{text}'")
-        refusal = f"its policy lets at most {text} go in a {rule} (policy.toml, size.{rule})"
+        refusal = f"its policy allows at most {text} per {rule} (policy.toml, size.{rule})"
         room = {sent: size - 100 - 10}
         assert reply(strict, "loss", size=10, **room) is None, "the header counts, and the limit may be reached"
         assert reply(strict, "loss", size=11, **room) == refusal
@@ -210,7 +210,7 @@ def test_sizes(tmp_path, text, size):
 def test_what_was_trained_on_too_few_sentences_stays_and_no_number_is_told(tmp_path, sentences):
     strict = policy(tmp_path, "[settings]\nmin_sentences = 100")
     refusal = strict.objection_to_training(sentences)
-    assert refusal == "its policy wants more sentences behind what it sends (policy.toml, settings.min_sentences)"
+    assert refusal == "its policy requires more sentences behind what it sends (policy.toml, settings.min_sentences)"
     assert not re.search(r"\d", refusal)
     assert Policy().objection_to_training(sentences) is None, "without a rule all may leave"
 

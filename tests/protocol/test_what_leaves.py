@@ -142,7 +142,7 @@ def test_training_on_two_sentences_is_refused_where_the_policy_wants_more(world,
 
     answer = train(2)
     assert isinstance(answer, Failure)
-    assert "refused: its policy wants more sentences behind what it sends" in answer.why
+    assert "refused: its policy requires more sentences behind what it sends" in answer.why
     assert not isinstance(train(len(won)), Failure)
     consortium.close()
     entries = list(read_ledger(tmp_path / "homes" / "p0" / "ledger" / "ledger.jsonl"))
@@ -152,7 +152,7 @@ def test_training_on_two_sentences_is_refused_where_the_policy_wants_more(world,
         ("train", True),
         ("train", False),
     ]
-    assert "its policy wants more sentences behind what it sends" in entries[2].refused
+    assert "its policy requires more sentences behind what it sends" in entries[2].refused
 
 
 # ------------------------------------------------------------ what does leave, where words are trained

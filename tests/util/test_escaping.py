@@ -17,7 +17,7 @@ from fedrel.cli.extract import _show
 from fedrel.corpus import NA, Instance, Mention
 from fedrel.extraction.facts import Fact, Support
 from fedrel.feedback.store import RIGHT, Store
-from fedrel.privacy.ledger import Ledger
+from fedrel.privacy import Field, Ledger
 from fedrel.util.escaping import json_escaped, shown, shown_lines
 from fedrel.util.templates import environment
 from tests.instances import write
@@ -177,7 +177,7 @@ def test_ledger_show(fedrel, tmp_path):
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:
         for text in NASTY:
             ledger.refuse(run=text, round=1, task=text, why=text, to=text)
-            ledger.write(run=text, round=1, task=text, payload=b"x", fields=[(text, "U8", (1,), 1)])
+            ledger.write(run=text, round=1, task=text, payload=b"x", fields=[Field(text, "U8", (1,), 1)])
     for by in ("round", "task", "field"):
         calm(fedrel("ledger", "show", tmp_path / "ledger.jsonl", "--by", by))
         assert json.loads(calm(fedrel("ledger", "show", tmp_path / "ledger.jsonl", "--by", by, "--json")))["runs"]

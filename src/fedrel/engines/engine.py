@@ -8,7 +8,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from fedrel.protocol.codec import Field, Record
+from fedrel.privacy.entries import Field
+from fedrel.protocol.codec import Record
 from fedrel.protocol.round import Ask, Replies
 
 

@@ -20,7 +20,8 @@ from fedrel.errors import DivergedError
 from fedrel.learning.fit import Fitted, Work
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Field, Record, decode, encode, fields, measure
+from fedrel.privacy.entries import Field
+from fedrel.protocol.codec import Record, decode, encode, fields, measure
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.site import Notes, Site
 from fedrel.protocol.tasks import answer

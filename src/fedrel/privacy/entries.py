@@ -1,6 +1,6 @@
-"""The lines of a ledger: what an entry holds, and how it is written and read.
+"""The lines of a ledger: the fields of an entry, and how a line is encoded and decoded.
 
-Every line ends with a hash of the rest of it, and the rest holds the hash of the line before.
+Every line ends with a hash of the rest of the line, which includes the hash of the previous line.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 COORDINATOR = "coordinator"
-HEADER = "(header)"  # the first field of every payload, as the codec counts it
-FIRST = "0" * 64  # what stands in the first line, for the hash of the one before
+HEADER = "(header)"  # the name of the first field of every payload: the bytes before the tensors
+FIRST = "0" * 64  # the hash before the first line
 
 _HASH = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
 _HASH_LENGTH = len(b',"hash":""}') + 64
-_NOT_OURS = "something else than we wrote"
+_NOT_OURS = "not in fedrel's format"
 
 
 class Field(NamedTuple):
-    """One entry of a payload; the same as the codec's, which is made of later layers."""
+    """One field of an encoded record (see `fedrel.protocol.codec`): a tensor, or the header."""
 
     name: str
     dtype: str
@@ -33,29 +33,29 @@ class Field(NamedTuple):
 class Entry:
     """A reply that left, or a request that was refused."""
 
-    time: str  # UTC; none in a simulated run
+    time: str  # UTC; empty in a simulated run
     run: str
-    round: int  # from 1, as people count; 0: before the first
+    round: int  # counted from 1; 0: before the first
     task: str
     to: str
     bytes: int = 0
     sha256: str = ""  # of the payload
     fields: tuple[Field, ...] = ()
-    refused: str = ""  # why nothing left
-    platform: str = ""  # in a simulated run, whose ledger is that of all platforms
+    refused: str = ""  # the reason, if nothing left
+    platform: str = ""  # set in a simulated run, which has one ledger for all platforms
 
 
 class Line(NamedTuple):
-    """A line of the file as it is found."""
+    """A line of a ledger file."""
 
     number: int
-    entry: Entry | None  # none: it cannot be read
+    entry: Entry | None  # None: unreadable
     hash: str
-    problem: str = ""
+    problem: str = ""  # what is wrong with it, as the rest of a sentence "the line …"
 
 
 def encode(entry: Entry, before: str) -> tuple[bytes, str]:
-    """A line, and its hash."""
+    """The line of an entry, with its line end, and its hash; `before` is the hash of the previous line."""
     line: dict[str, Any] = {
         "time": entry.time,
         "run": entry.run,
@@ -73,8 +73,10 @@ def encode(entry: Entry, before: str) -> tuple[bytes, str]:
 
 
 def decode(content: bytes) -> tuple[Entry | None, str, str, str]:
-    """Of a line without its end: the entry, the hash of the line before, its own, and what is wrong with it."""
-    nothing = None, "", "", "is no entry of a ledger"
+    """The entry of a line without its line end, the hash of the previous line, its own hash, and what is wrong with it
+    (empty: nothing).
+    """
+    nothing = None, "", "", "is not a ledger entry"
     text, end = content[:-_HASH_LENGTH] + b"}", _HASH.fullmatch(content[-_HASH_LENGTH:])
     if end is None:
         return nothing
@@ -84,11 +86,13 @@ def decode(content: bytes) -> tuple[Entry | None, str, str, str]:
     except (ValueError, RecursionError):
         return nothing
     changed = hashlib.sha256(text).hexdigest() != hash_
-    return entry, before, hash_, "was changed after it was written: its hash does not fit" if changed else ""
+    return entry, before, hash_, "was changed after it was written: its hash does not match" if changed else ""
 
 
 def decode_simulated(line: Any) -> tuple[int, str, str, Field]:
-    """Of a line of a simulated run's ledger: the round, the platform, the task, and one field of its reply."""
+    """The round, platform, task and one field of a reply, from a parsed line of a simulated run's ledger. Raises
+    ValueError for another line.
+    """
     match line:
         case {"round": int(round_), "platform": str(platform), "task": str(task), "field": str(name)}:
             return round_, platform, task, _field({**line, "name": name, "dtype": ""})

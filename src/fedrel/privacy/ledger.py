@@ -1,10 +1,9 @@
-"""A platform's own record of what left it: a line of JSON for every reply, on disk before the reply goes.
+"""A platform's own record of what left it: a line of JSON for every reply, on disk before the reply is sent.
 
-Every line ends with a hash of the rest of it, and the rest holds the hash of the line before: a line that was changed,
-cut out, added or moved shows. Whoever may write the file can still make all of it anew, or cut off its end; who wants
-to find that out keeps a copy of the last hash elsewhere.
+The lines form a hash chain (see entries.py), so that changed, removed, added or moved lines are detected. Whoever can
+write the file can still rewrite all of it or cut off its end; to detect that, keep a copy of the last hash elsewhere.
 
-A reply may be in the ledger and not have left, if the platform was killed between the two; never the other way round.
+A reply may be in the ledger without having left, if the platform was killed in between; never the other way round.
 """
 
 from __future__ import annotations
@@ -45,14 +44,16 @@ __all__ = [
 
 FILE = "ledger.jsonl"
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_TORN = "breaks off: the platform or its disk failed while it was written, and what it speaks of did not leave"
+_TORN = "is incomplete: the platform or its disk failed while it was written, and its reply did not leave"
 
 
 # ------------------------------------------------------------------------------------------ writing
 
 
 class Ledger:
-    """`with Ledger.open(path) as ledger:`. Threads may share it; another process cannot open it at the same time."""
+    """An open ledger: `with Ledger.open(path) as ledger:`. Threads may share it; another process cannot open it at the
+    same time. Methods raise UserError if the file cannot be read or written.
+    """
 
     def __init__(self, path: Path, descriptor: int, last: str) -> None:
         self.path = path
@@ -64,15 +65,19 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path, *, say: Callable[[str], None] = lambda line: None) -> Ledger:
-        """Made if it is not there. A last line that breaks off, after a crash, is put aside, and `say` is told."""
+        """Opens a ledger for writing, and creates it if need be. If a crash has left an incomplete last line, that is
+        moved to another file and `say` receives one line.
+
+        Raises UserError if the file cannot be opened, another process has it open, or its last line is damaged.
+        """
         path = path.absolute()
-        with _told(path, "nothing leaves without a ledger"):
+        with _explained_errors(path, "nothing leaves without a ledger"):
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                _hold(descriptor, path)
-                last = _mend(descriptor, path, say)
-                _keep_name(path)
+                _lock(descriptor, path)
+                last = _repair(descriptor, path, say)
+                _sync_folder(path)
                 return cls(path, descriptor, last)
             except BaseException:
                 os.close(descriptor)
@@ -96,26 +101,26 @@ class Ledger:
         round: int,
         task: str,
         payload: bytes | bytearray,
-        fields: Iterable[tuple[str, str, tuple[int, ...], int]],
+        fields: Iterable[Field],
         to: str = COORDINATOR,
     ) -> None:
-        """Puts down a reply that is about to leave, with what `federation.codec.fields` says of it. Where this raises,
-        the reply must stay.
+        """Records a reply that is about to leave, with its fields (`fedrel.protocol.codec.fields`). If this raises, the
+        reply must not be sent. Raises ValueError if the fields do not add up to the payload.
         """
-        made_of = tuple(Field(name, dtype, tuple(shape), size) for name, dtype, shape, size in fields)
+        made_of = tuple(fields)
         if sum(field.bytes for field in made_of) != len(payload):
             raise ValueError("the fields are not those of the payload")
         digest = hashlib.sha256(payload).hexdigest()
         self._append(Entry(_now(), run, round, task, to, len(payload), digest, made_of))
 
     def refuse(self, *, run: str, round: int, task: str, why: str, to: str = COORDINATOR) -> None:
-        """Puts down a request that gets this sentence for an answer."""
+        """Records a request that is refused for this reason. Raises ValueError for an empty reason."""
         if not why:
-            raise ValueError("a refusal has a reason")
+            raise ValueError("a refusal needs a reason")
         self._append(Entry(_now(), run, round, task, to, refused=why))
 
     def sent(self, run: str) -> Counter[int]:
-        """Bytes that left in a run so far, by round; before a crash, too."""
+        """The bytes that have left in a run so far, by round, including those before a restart."""
         total: Counter[int] = Counter()
         for entry in read(self.path):
             if entry.run == run:
@@ -123,14 +128,14 @@ class Ledger:
         return total
 
     def _append(self, entry: Entry) -> None:
-        with self._lock, _told(self.path, "nothing leaves that is not in the ledger"):
+        with self._lock, _explained_errors(self.path, "nothing leaves that is not in the ledger"):
             self._require_untouched()
             line, hash_ = encode(entry, self.last)
             try:
                 _write(self._descriptor, line)
                 os.fsync(self._descriptor)
             except BaseException:
-                with suppress(OSError):  # if not even that works, the size will not be as it should, next time
+                with suppress(OSError):  # if that fails too, the next append finds the wrong size and raises
                     os.ftruncate(self._descriptor, self._size)
                 raise
             self._size += len(line)
@@ -141,65 +146,65 @@ class Ledger:
         same = self.path.exists() and os.path.samestat(ours, self.path.stat())
         if not same or ours.st_size != self._size:
             raise UserError(
-                f"{self.path}: somebody changed, moved or removed the ledger while it was in use, and nothing leaves "
-                "that is not in it; put it back as it was, or start the platform again to begin a new one"
+                f"{self.path}: the ledger was changed, moved or removed while in use, and nothing leaves that is not "
+                "in it; restore it, or restart the platform to begin a new one"
             )
 
 
-# A child that is forked, to train say, must not hold the ledger of a platform that is killed and started again.
+# A forked child, which trains for example, must not keep the lock: its platform may be killed and restarted.
 _OPEN: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
-def _let_go() -> None:
+def _close_all() -> None:
     for ledger in _OPEN:
         ledger.close()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_all)
 
 
-def _hold(descriptor: int, path: Path) -> None:
+def _lock(descriptor: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise UserError(f"{path}: no ordinary file; a ledger is one")
+        raise UserError(f"{path}: not a regular file; name another one for the ledger")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(
-            f"{path}: another process holds this ledger; a platform runs once at a time: stop the other one first"
+            f"{path}: another process has this ledger open; stop it first, a platform runs only once at a time"
         ) from None
 
 
-def _mend(descriptor: int, path: Path, say: Callable[[str], None]) -> str:
-    """The hash to go on from, once the file ends with a whole line."""
+def _repair(descriptor: int, path: Path, say: Callable[[str], None]) -> str:
+    """Makes the file end with a complete line; returns the hash of that line."""
     whole, rest = _end(descriptor)
     last = FIRST if whole is None else _require_sound(whole, path)
     if not rest:
         return last
     if decode(rest)[0] is None:
-        aside = _put_aside(path, rest)
+        aside = _set_aside(path, rest)
         os.ftruncate(descriptor, os.fstat(descriptor).st_size - len(rest))
         say(f"{path}: the last line {_TORN}; it is now in {aside.name}")
     else:
         last = _require_sound(rest, path)
         _write(descriptor, b"\n")
-        say(f"{path}: the last line had lost its end, and has it again")
+        say(f"{path}: the last line had no line end; it has one now")
     os.fsync(descriptor)
     return last
 
 
 def _require_sound(line: bytes, path: Path) -> str:
-    """Its hash."""
+    """The hash of a line; raises UserError if the line is damaged."""
     _, _, hash_, problem = decode(line)
     if problem:
         raise UserError(
-            f"{path}: the last line {problem}, so that none can follow it; look at it with `fedrel ledger show`, and "
+            f"{path}: the last line {problem}, so no line can follow it; inspect it with `fedrel ledger show`, and "
             "move the file away to begin a new one"
         )
     return hash_
 
 
 def _end(descriptor: int) -> tuple[bytes | None, bytes]:
-    """The last line that is ended (none: there is none), and what stands after it."""
+    """The last complete line (None: there is none), and the bytes after it."""
     size = os.fstat(descriptor).st_size
     for length in (1 << power for power in itertools.count(16, 2)):
         start = max(size - length, 0)
@@ -209,15 +214,15 @@ def _end(descriptor: int) -> tuple[bytes | None, bytes]:
     raise AssertionError("a file has a beginning")
 
 
-def _put_aside(path: Path, content: bytes) -> Path:
+def _set_aside(path: Path, content: bytes) -> Path:
     names = (path.with_name(f"{path.name}.torn-{number}") for number in itertools.count(1))
     aside = next(name for name in names if not name.exists())
     write_whole(aside, content, private=True)
     return aside
 
 
-def _keep_name(path: Path) -> None:
-    """Makes sure that a power cut does not take a new file away."""
+def _sync_folder(path: Path) -> None:
+    """Syncs the folder, so that a new file survives a power cut."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -231,12 +236,12 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 @contextmanager
-def _told(path: Path, so: str) -> Iterator[None]:
+def _explained_errors(path: Path, consequence: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror or error}, and {so}; make room or mend what is wrong, then start again"
+            f"{path}: {error.strerror or error}, and {consequence}; free some space or fix the cause, then restart"
         ) from None
 
 
@@ -248,7 +253,7 @@ def _now() -> str:
 
 
 def read(path: Path) -> Iterator[Entry]:
-    """What left, in order. A line that is just being written, or broke off, is not there yet."""
+    """The entries in order, without an incomplete last line. Raises UserError for a line that cannot be read."""
     for line in scan(path):
         if line.entry is not None:
             yield line.entry
@@ -257,30 +262,32 @@ def read(path: Path) -> Iterator[Entry]:
 
 
 def verify(path: Path) -> list[Line]:
-    """The lines with a problem: none, if the ledger is as it was written."""
+    """The lines with a problem; empty if the ledger is as it was written."""
     return [line for line in scan(path) if line.problem]
 
 
 def scan(path: Path) -> Iterator[Line]:
-    """Every line, with what is wrong with it."""
+    """Every line with its problem, if any. Raises UserError if the file cannot be read."""
     before: str | None = FIRST
     for number, raw in _raw_lines(path):
         content = raw.removesuffix(b"\n")
         entry, named, hash_, problem = decode(content)
         if not problem and before is not None and named != before:
             problem = (
-                "does not follow the line before it: lines were changed, cut out, added or moved here"
+                "does not follow the line before it: lines were changed, removed, added or moved here"
                 if number > 1
-                else "is not the first that was written: lines before it were cut out"
+                else "is not the first that was written: lines before it were removed"
             )
         if content == raw:
-            problem = _TORN if entry is None else problem or "has lost its line end"
+            problem = _TORN if entry is None else problem or "has no line end"
         yield Line(number, entry, hash_, problem)
-        before = hash_ or None  # of a line that says none, nobody knows
+        before = hash_ or None  # unknown after an unreadable line
 
 
 def simulated(path: Path) -> bool:
-    """Whether this is the ledger of a simulated run: the fields of all platforms' replies, a line each, unchained."""
+    """Whether this is the ledger of a simulated run, which has a line for each field of all platforms' replies and no
+    hash chain.
+    """
     _, first = next(_raw_lines(path), (0, b""))
     with suppress(ValueError, RecursionError):
         line = json.loads(first)
@@ -289,7 +296,9 @@ def simulated(path: Path) -> bool:
 
 
 def read_simulated(path: Path) -> Iterator[Entry]:
-    """The replies of a simulated run; its name is the folder's."""
+    """The replies in the ledger of a simulated run, which is named after its folder. Raises UserError for a line that
+    cannot be read.
+    """
     run = path.absolute().parent.name
     reply: Entry | None = None
     for number, raw in _raw_lines(path):

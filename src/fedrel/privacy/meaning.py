@@ -1,4 +1,4 @@
-"""What the fields of replies are, and what they tell whoever receives them, in plain words."""
+"""What the fields of replies are and what they reveal to whoever receives them, in plain words."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    fields: str  # a pattern
+    """What the fields that match a pattern are and reveal."""
+
+    fields: str  # a shell-style pattern
     what: str
     reveals: str
 
 
-# The first that fits counts. Every field that a method sends has its line here; a test looks.
+# The first match counts. A test makes sure that every field a method sends is listed here.
 MEANINGS = (
     Meaning("(header)", "names and shapes of the fields", "nothing that is not listed here"),
     Meaning("*/words#rows", "which word-embedding rows changed", "which words your text uses"),
     Meaning("*/words#values", "the word-embedding rows that changed", "how your text uses these words"),
-    Meaning("*/words#factor", "how far all other rows shrank", "how many steps were trained"),
+    Meaning("*/words#factor", "how much all other rows shrank", "how many steps were trained"),
     Meaning(
         "*/words",
         "the whole word-embedding table",
-        "which words your text uses, since their rows changed otherwise than all others; and how",
+        "which words your text uses, since their rows changed differently from all others; and how it uses them",
     ),
     Meaning(
         "weights/*",
         "trained weights",
-        "what was learnt from your sentences together; whoever has a sentence may guess whether it was among them",
+        "what was learnt from all your sentences; whoever has a sentence may guess whether it was among them",
     ),
     Meaning("change/*", "the change of a mean gradient", "the same as the weights, more directly"),
     Meaning(
@@ -38,7 +40,7 @@ MEANINGS = (
     Meaning(
         "evidence/key",
         "a blinded key per fact, the same in every round of a run",
-        "how many facts your text has, and which of them other platforms have too, and had before; not what they are",
+        "how many facts your text has, and which of them other platforms have too, or had before; not what they are",
     ),
     Meaning("evidence/best", "the log-odds of your best sentence for a fact", "how clearly it states the fact"),
     Meaning(
@@ -48,31 +50,32 @@ MEANINGS = (
     ),
     Meaning(
         "ranking/*",
-        "how many right and wrong facts of what you hold out got which score",
-        "how many pairs and facts you hold out, and the scores of many, though not whose; whoever has a sentence can "
-        "compute its score and see whether you may hold it out",
+        "a histogram of the scores of right and wrong facts in what you hold out",
+        "how many pairs and facts you hold out, and the scores of many, though not which has which; whoever has a "
+        "sentence can compute its score and see whether you may hold it out",
     ),
     Meaning(
         "confidence/*",
-        "how many best guesses on what you hold out got which score, and were right",
-        "the same, of one guess a pair or sentence",
+        "a histogram of the scores of right and wrong best guesses on what you hold out",
+        "the same as ranking, for one guess per pair or sentence",
     ),
     Meaning(
         "confusion/counts",
-        "how many sentences you hold out have each label, by what was predicted",
+        "how many of the sentences you hold out have each label, by predicted label",
         "how many of each label you hold out, and where the model errs",
     ),
     Meaning(
         "sentences",
         "how many sentences there are (when a run begins), or were trained on",
-        "that number (of feedback: times the users' reliability)",
+        "that number (for the method feedback: times the users' reliability)",
     ),
-    Meaning("words", "how many running words there are", "that number"),
+    Meaning("words", "how many words of running text there are", "that number"),
     Meaning("unknown_words", "how many of them the vocabulary lacks", "that number, not the words"),
     Meaning("loss", "mean loss in training", "how well the model fits your sentences"),
 )
 
 
 def meaning(field: str) -> Meaning:
-    unknown = Meaning(field, "not known to this version of fedrel", "nobody has said: ask before you let it go")
+    """What a field of a reply is and reveals, by its name."""
+    unknown = Meaning(field, "not known to this version of fedrel", "unknown: ask before you let it leave")
     return next((said for said in MEANINGS if fnmatchcase(field, said.fields)), unknown)

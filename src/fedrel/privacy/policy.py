@@ -1,7 +1,7 @@
-"""What a platform lets go: rules in a file of its own, which nobody else can change.
+"""What may leave a platform: rules in a file of its own, which nobody else can change.
 
-An objection is a sentence for the coordinator, "platform a refuses: its policy …". It names the rule and the file, and
-tells neither what else the file says nor anything of the data.
+An objection is a sentence for the coordinator, "platform a refuses: its policy …". It names the rule and the file, but
+reveals neither the rest of the file nor anything about the data.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from typing import Any, Literal, Self
 from fedrel import config
 from fedrel.config import Experiment, Extractor, number
 from fedrel.errors import UserError, suggest
-from fedrel.privacy.ledger import HEADER
+from fedrel.privacy.entries import HEADER, Field
 from fedrel.util.files import write_whole
 from fedrel.util.plugins import Origin
 
 FILE = "policy.toml"
 TEMPLATE = """\
-# What may leave this platform. Only the people here can change this file; without rules, all may leave.
-# Read when a run begins. What is refused is in the ledger: fedrel ledger show.
+# What may leave this platform. Only people here can change this file; without rules, everything may leave.
+# It is read when a run begins. Refusals are in the ledger: fedrel ledger show.
 
 # [methods]
-# allow = ["feded"]              # these alone
+# allow = ["feded"]              # only these
 # forbid = ["scaffold"]          # all but these
 
 # [plugins]
 # allow = ["fednova sha256:…"]   # code of other packages that runs may use; `fedrel check-plugin NAME` prints the line
 
 # [fields]
-# allow = ["log/p", "sentences", "words", "unknown_words"]  # these alone; the last three are told when a run begins
-# forbid = ["*/words"]           # no word-embedding rows; * and ? as in a shell, "weights" is all that begins with it
+# allow = ["log/p", "sentences", "words", "unknown_words"]  # only these; the last three are sent when a run begins
+# forbid = ["*/words"]           # no word-embedding rows; * and ? as in a shell, "weights" means all of its tensors
 
 # [size]
-# round = "5 MB"                 # at most, in one round
-# run = "1 GB"                   # at most, in one run
+# round = "5 MB"                 # at most, per round
+# run = "1 GB"                   # at most, per run
 
 # [settings]
 # embeddings = "frozen"          # refuse runs that train word embeddings
-# blinded = true                 # refuse runs in which facts have no blinded keys
-# min_sentences = 100            # refuse to take part with fewer sentences, and to send what was trained on fewer
+# blinded = true                 # refuse runs in which the keys of facts are not blinded
+# min_sentences = 100            # refuse to take part with fewer sentences, or to send what was trained on fewer
 """
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -53,7 +53,9 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?) ?([KMGT]?B)", re.ASCII | re.IGNOR
 
 @dataclass(frozen=True)
 class Methods:
-    allow: tuple[str, ...] = ()  # none: all
+    """Names of methods."""
+
+    allow: tuple[str, ...] = ()  # empty: all
     forbid: tuple[str, ...] = ()
 
 
@@ -66,22 +68,26 @@ class Plugins:
 
 @dataclass(frozen=True)
 class Fields:
-    """Patterns. One that fits `weights` fits all of its tensors, one that fits `weights/words` also its changed rows
-    (`weights/words#rows` …): a rule must not fail for the form that a method gives its upload.
+    """Shell-style patterns. One that matches `weights` matches all of its tensors, and one that matches `weights/words`
+    also its changed rows (`weights/words#rows` …), so that a rule does not depend on how a method encodes its upload.
     """
 
-    allow: tuple[str, ...] = ()  # none: all
+    allow: tuple[str, ...] = ()  # empty: all
     forbid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Size:
-    round: str = ""  # none: no limit
+    """The most that may leave, such as "5 MB"."""
+
+    round: str = ""  # empty: no limit
     run: str = ""
 
 
 @dataclass(frozen=True)
 class Settings:
+    """What a run's settings, and the platform's data, must meet."""
+
     embeddings: Literal["any", "frozen"] = "any"
     blinded: bool = False
     min_sentences: int = number(0, low=0)
@@ -98,11 +104,15 @@ class _Rules:
 
 @dataclass(frozen=True)
 class Policy(_Rules):
-    file: str = FILE  # its name; where it lies is nobody else's business
+    """A platform's rules. The `objection_to_…` methods return a sentence for the coordinator, or None."""
+
+    file: str = FILE  # its name; the coordinator is not told its folder
 
     @classmethod
     def read(cls, path: Path, *, methods: Iterable[str] = ()) -> Self:
-        """The rules in a file; without a file, none. `methods`: all that there are, so that a misspelt one is found."""
+        """The rules in a file; no rules if there is no file. `methods` are the known ones, to catch misspellings.
+        Raises UserError for a file that cannot be read or is wrong.
+        """
         try:
             path.lstat()
         except FileNotFoundError:
@@ -112,7 +122,7 @@ class Policy(_Rules):
         return cls(**vars(_rules(path, methods)), file=path.name)
 
     def objection_to_experiment(self, experiment: Experiment, *, blinded: bool = False) -> str | None:
-        """Why the platform takes no part in a run; none: it does. `blinded`: keys of facts are made with a secret that
+        """Why the platform does not take part in a run. `blinded`: the keys of facts are computed with a secret that
         the coordinator does not have.
         """
         method = str(experiment.method["name"])
@@ -121,9 +131,9 @@ class Policy(_Rules):
         if method in self.methods.forbid:
             return self._says(f"forbids {method}", "methods.forbid")
         if self.settings.embeddings == "frozen" and not _words_stay(experiment.extractor):
-            return self._says("wants word embeddings to be frozen", "settings.embeddings")
+            return self._says("requires word embeddings to be frozen", "settings.embeddings")
         if self.settings.blinded and not blinded:
-            return self._says("wants the keys of facts to be blinded", "settings.blinded")
+            return self._says("requires the keys of facts to be blinded", "settings.blinded")
         return None
 
     def objection_to_plugin(self, name: str, origin: Origin) -> str | None:
@@ -135,46 +145,47 @@ class Policy(_Rules):
         return self._says(f'{what} "{name}"', "plugins.allow")
 
     def objection_to_size(self, sentences: int) -> str | None:
-        """Why the platform does not answer for so few sentences."""
+        """Why the platform does not take part with this many sentences."""
         least = self.settings.min_sentences
         if sentences < least:
-            return self._says(f"wants at least {least:,} sentences to take part with", "settings.min_sentences")
+            return self._says(f"requires at least {least:,} sentences to take part", "settings.min_sentences")
         return None
 
     def objection_to_training(self, sentences: float) -> str | None:
-        """Why what was trained on so few sentences stays: a method may choose a handful of many, and weights would tell
-        of these. Neither their number nor the least is in the sentence, since several refusals would narrow it down.
+        """Why what was trained on this many sentences is not sent: a method may select a handful of many, and the
+        weights would reveal them. The objection names neither their number nor the least required, since several
+        refusals would narrow it down.
         """
         least = self.settings.min_sentences
-        if least and not sentences >= least:  # what is no number is not enough
-            return self._says("wants more sentences behind what it sends", "settings.min_sentences")
+        if least and not sentences >= least:  # NaN is not enough
+            return self._says("requires more sentences behind what it sends", "settings.min_sentences")
         return None
 
     def objection_to_reply(
         self,
-        fields: Iterable[tuple[str, str, tuple[int, ...], int]],
+        fields: Iterable[Field],
         *,
         sent_this_round: int,
         sent_this_run: int,
     ) -> str | None:
-        """Why a reply stays, given what left before it."""
+        """Why a reply with these fields is not sent, given the bytes sent before it in this round and run."""
         size = 0
-        for name, _, _, count in fields:
-            size += count
-            if name != HEADER and (objection := self._objection_to_field(name)):
+        for it in fields:
+            size += it.bytes
+            if it.name != HEADER and (objection := self._objection_to_field(it.name)):
                 return objection
         for most, sent, rule in (
             (self.size.round, sent_this_round, "round"),
             (self.size.run, sent_this_run, "run"),
         ):
             if most and sent + size > _bytes(most):
-                return self._says(f"lets at most {most} go in a {rule}", f"size.{rule}")
+                return self._says(f"allows at most {most} per {rule}", f"size.{rule}")
         return None
 
     def _objection_to_field(self, name: str) -> str | None:
-        if _fits(name, self.fields.forbid):
+        if _matches(name, self.fields.forbid):
             return self._says(f"forbids the field {name}", "fields.forbid")
-        if self.fields.allow and not _fits(name, self.fields.allow):
+        if self.fields.allow and not _matches(name, self.fields.allow):
             return self._says(f"does not allow the field {name}", "fields.allow")
         return None
 
@@ -183,13 +194,13 @@ class Policy(_Rules):
 
 
 def install(path: Path) -> None:
-    """Puts a file that explains the rules, and has none, where there is no file."""
+    """Writes a file that explains the rules, all commented out, unless there is a file already."""
     if not path.exists():
         write_whole(path, TEMPLATE)
 
 
 def _bytes(size: str) -> int:
-    """5 MB → 5,000,000."""
+    """The number of bytes of a size: "5 MB" is 5,000,000."""
     found = _SIZE.fullmatch(size)
     assert found is not None, "rules are checked when they are read"
     return int(float(found[1]) * _UNITS[found[2].upper()])
@@ -201,9 +212,9 @@ def _words_stay(extractor: Extractor) -> bool:
     return extractor.embeddings == "frozen"
 
 
-def _fits(name: str, patterns: Iterable[str]) -> bool:
-    spellings = {name, name.partition("#")[0], name.partition("/")[0]}
-    return any(fnmatchcase(spelling, pattern) for pattern in patterns for spelling in spellings)
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    forms = {name, name.partition("#")[0], name.partition("/")[0]}
+    return any(fnmatchcase(form, pattern) for pattern in patterns for form in forms)
 
 
 def _rules(path: Path, methods: Iterable[str]) -> _Rules:
@@ -217,15 +228,15 @@ def _rules(path: Path, methods: Iterable[str]) -> _Rules:
 
 
 def _problem(part: str, value: Any, methods: list[str]) -> str:
-    """What a rule says that cannot be meant, though its type is right."""
+    """What is wrong with the value of a rule whose type is right; empty: nothing."""
     if part == "size":
-        return "" if _SIZE.fullmatch(value) else f'= "{value}" is no size such as "5 MB" (B, KB, MB, GB or TB)'
+        return "" if _SIZE.fullmatch(value) else f'= "{value}" is not a size such as "5 MB" (B, KB, MB, GB or TB)'
     if part == "settings":
         return ""
     if part == "plugins":
         wrong = [line for line in value if not _PLUGIN.fullmatch(line)]
         return f'has "{wrong[0]}" in it, which is no name and digest such as "fednova sha256:…"' if wrong else ""
     if not value or not all(name and name == name.strip() for name in value):
-        return "is empty, or has a name in it that is empty or has spaces around it; mend it or leave it out"
+        return "is empty, or has a name that is empty or has spaces around it; fix it or leave it out"
     unknown = [name for name in value if part == "methods" and methods and name not in methods]
-    return f'names "{unknown[0]}", which is no method{suggest(unknown[0], methods)}' if unknown else ""
+    return f'names "{unknown[0]}", which is not a method{suggest(unknown[0], methods)}' if unknown else ""

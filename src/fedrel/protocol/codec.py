@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fedrel.errors import UserError
 from fedrel.learning.named import Named
+from fedrel.privacy.entries import HEADER, Field
 from fedrel.util.profiling import timed
 
 Record = dict[str, Named | float]
@@ -47,15 +48,6 @@ _MOST_DIMS, _MOST_BYTES = 16, 2**60  # an empty tensor takes no bytes, but its o
 
 class CodecError(ValueError):
     """Bytes that are no record of ours."""
-
-
-class Field(NamedTuple):
-    """One entry of an encoded record, as a ledger shows it."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
 
 
 @timed("codec")
@@ -116,7 +108,7 @@ def measure(record: Mapping[str, Named | float]) -> list[Field]:
     flat = _flatten(record)
     order = _order(flat)
     entries = [Field(name, _NAMES[it.dtype], tuple(it.shape), it.nbytes) for name, it in ((n, flat[n]) for n in order)]
-    return [Field("(header)", "", (), 8 + len(_described(flat, order, None))), *entries]
+    return [Field(HEADER, "", (), 8 + len(_described(flat, order, None))), *entries]
 
 
 def _order(flat: Mapping[str, Tensor]) -> list[str]:
@@ -185,7 +177,7 @@ def fields(payload: Payload) -> list[Field]:
     """What the payload is made of; the bytes add up to its length exactly."""
     header, start = _header(payload)
     entries = [Field(name, f.dtype, f.shape, f.end - f.begin) for name, f in header.items()]
-    return [Field("(header)", "", (), start), *entries]
+    return [Field(HEADER, "", (), start), *entries]
 
 
 class _Entry(NamedTuple):
