@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from fedrel.errors import UserError
-from fedrel.report.charts import confusion_chart, pr_figure
+from fedrel.report.figures import pr_figure
+from fedrel.report.heatmap_svg import confusion_chart
 from fedrel.report.page import write_report
 
 HOSTILE = "<script>alert(1)</script>"
@@ -426,12 +427,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("result.json", "{", r"result\.json: unreadable"),
-        ("result.json", "[]", r"result\.json: unreadable \(something else"),
+        ("result.json", "[]", r"result\.json: unreadable \(not in fedrel's format"),
         ("result.json", "{}", r"result\.json: unreadable \(method, seed, .* missing"),
         ("details.json", "[" * 100_000, r"details\.json: unreadable"),
         ("details.json", "{}", r"details\.json: unreadable \(participation"),
         ("metrics.jsonl", "{}\n", r"metrics\.jsonl:1: unreadable \(round"),
-        ("metrics.jsonl", "", r"metrics\.jsonl: round 2, the best, is missing"),
+        ("metrics.jsonl", "", r"metrics\.jsonl: round 2, the best one, is missing"),
         ("experiment.toml", "=", r"experiment\.toml: unreadable"),
         ("experiment.toml", "", r"experiment\.toml: unreadable \(data\.source or training\.metric"),
     ],
@@ -473,7 +474,7 @@ def test_a_run_has_one_kind_of_test_and_the_score_that_chose(tmp_path: Path) -> 
     folder = make_classification(tmp_path / "other")
     toml = (folder / "experiment.toml").read_text(encoding="utf-8")
     (folder / "experiment.toml").write_text(toml.replace("micro_f1", "ap"), encoding="utf-8")
-    with pytest.raises(UserError, match="no dev score ap"):
+    with pytest.raises(UserError, match="lacks the dev score ap"):
         write_report(folder)
 
 

@@ -179,8 +179,7 @@ def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: 
 
 def _by_column(kind: str, done: list[tuple[Cell, Path]], folder: Path) -> list[Path]:
     """One figure a column, of all rows: pr.png for the first, pr-<column>.png for the others; or rounds.png …"""
-    from fedrel.report.charts import pr_figure
-    from fedrel.report.figures import rounds_figure
+    from fedrel.report.figures import pr_figure, rounds_figure
 
     drawn: list[Path] = []
     for column in dict.fromkeys(cell.column for cell, _ in done):

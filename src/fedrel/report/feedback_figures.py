@@ -1,42 +1,38 @@
-"""How users judge, drawn like figures 1 and 5 of Sharma et al., NAACL 2022."""
+"""Figures of how reliably users judge, after figures 1 and 5 of Sharma et al., NAACL 2022."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrel.feedback.estimates import Estimate, Estimates
-from fedrel.report.charts import _COLOURS, _ON_WHITE, _drawing, clean
-from fedrel.util.files import write_whole
+from fedrel.report.drawing import COLOURS, ON_WHITE, drawing, printable, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SIDE = 300
-_SMALLEST, _LARGEST = 10.0, 120.0  # area of a user's point
+_SMALLEST, _LARGEST = 10.0, 120.0  # area of a user's dot
 _ANSWERS = (("right", "n1", "n2", "#009e73"), ("wrong", "n3", "n4", "#d55e00"), ("don't know", "n5", "n6", "#b0b0b0"))
 
 
 def users_figure(groups: Mapping[str, Estimates], path: Path) -> None:
-    """A row of three charts for each group of users: where each stands between γ̂ and δ̂, the larger the more judgments;
-    how often each is mistaken; and what each says.
+    """Writes a PNG with a row of three charts for each group of users: γ̂ and δ̂ of each user, with a larger dot for
+    more judgments; how often each is mistaken; and how often each gives which verdict.
     """
-    with _drawing(_SIDE * len(groups), width=3 * _SIDE, theme=_ON_WHITE) as figure:
+    with drawing(_SIDE * len(groups), width=3 * _SIDE, theme=ON_WHITE) as figure:
         rows = figure.subplots(len(groups), 3, squeeze=False)
         for number, ((name, found), row) in enumerate(zip(groups.items(), rows, strict=True)):
-            colour = _COLOURS[number % len(_COLOURS)]
+            colour = COLOURS[number % len(COLOURS)]
             _spread(row[0], found, colour, name)
             _mistakes(row[1], found, colour)
             _answers(row[2], found)
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=200, metadata={"Software": None})
-    write_whole(path, content.getvalue())
+        save(figure, path, ".png")
 
 
 def _spread(axes: Axes, found: Estimates, colour: str, name: str) -> None:
-    """Users who never judged a correct prediction, or never an incorrect one, have no place in it."""
+    """γ̂ and δ̂ of the users who have judged both correct and incorrect predictions."""
     places = [
         (gamma, delta, it.judgments)
         for it in found.users
@@ -55,7 +51,7 @@ def _spread(axes: Axes, found: Estimates, colour: str, name: str) -> None:
         axes.plot(found.pooled.gamma.value, found.pooled.delta.value, "P", color="black", markersize=9, label="all")
         axes.legend(loc="lower left")
     axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xlabel="γ̂: says right if correct")
-    axes.set(ylabel="δ̂: says wrong if incorrect", title=f"{clean(name)}: {len(places)} users" if name else "")
+    axes.set(ylabel="δ̂: says wrong if incorrect", title=f"{printable(name)}: {len(places)} users" if name else "")
     axes.grid(axis="x")
 
 

@@ -1,4 +1,4 @@
-"""A finished run as one page that needs nothing beside itself: no network, no scripts, no other file."""
+"""The report of a finished run as one self-contained page: no network, no scripts, no other file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.report import charts
+from fedrel.report.heatmap_svg import confusion_chart, labels_chart
 from fedrel.util.escaping import shown
 from fedrel.util.files import write_whole
 from fedrel.util.templates import environment
@@ -20,45 +21,47 @@ from fedrel.util.units import megabytes
 _SHOWN_NAMES = {"p@100": "P@100", "p@200": "P@200", "p@300": "P@300", "p@mean": "P@mean", "max_f1": "max F1"}
 _SHOWN_NAMES |= {"micro_f1": "micro F1", "micro_precision": "micro precision", "micro_recall": "micro recall"}
 _SHOWN_NAMES |= {"macro_f1": "macro F1"}
-_MEANINGS = {  # the headline, in this order: of these, what the run has
+_MEANINGS = {  # the scores at the top of the page, in this order, as far as the run has them
     "micro_f1": "all labels but NA",
-    "micro_precision": "right of those given",
-    "micro_recall": "found of those there",
+    "micro_precision": "right among predicted",
+    "micro_recall": "found among true",
     "macro_f1": "mean over labels",
-    "accuracy": "right of all, with NA",
+    "accuracy": "right among all, with NA",
     "ap": "average precision",
     "auc": "area, whole curve",
     "auc_2000": "area, first 2,000 predictions",
     "p@100": "precision, first 100",
     "max_f1": "best F1 on the curve",
 }
-_WITHOUT_NA = {"micro_f1": "all labels", "accuracy": "right of all"}
+_WITHOUT_NA = {"micro_f1": "all labels", "accuracy": "right among all"}
 _PHASES = {
     "train": "platforms train on their sentences",
     "score": "platforms score their sentences for the election",
-    "show": "platforms score their sentences and show their best evidence",
+    "show": "platforms score their sentences and report their best evidence",
     "dev": "scoring the dev split after every round",
     "test": "scoring the test split, once",
     "showcase": "scoring the training sentences once more, for the examples below",
-    "checkpoint": "saving, so that a run can be resumed",
+    "checkpoint": "saving checkpoints, so that a run can be resumed",
 }
 _WORK = {
-    "data": "reading, dividing and packing text, blinding facts",
+    "data": "reading, partitioning and encoding text, blinding facts",
     "score": "platforms score their sentences",
     "train": "platforms, or the server, train",
     "aggregate": "the server's own part of the rounds",
     "evaluate": "scoring dev and test, and their metrics",
-    "codec": "writing and reading messages",
+    "codec": "encoding and decoding messages",
 }
-_ENDS = 8  # best and worst relations shown, where there are more than twice as many
+_ENDS = 8  # best and worst relations shown if there are more than twice as many
 _RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds")
 _DETAILS = ("participation", "held", "examples", "data")
-_RANKED, _CLASSIFIED = ("pr", "relations"), ("classes", "confusion")  # the test of one kind of run, and of the other
+_RANKED, _CLASSIFIED = ("pr", "relations"), ("classes", "confusion")  # the keys of the two kinds of evaluation
 _ROUND = ("round", "dev", "loss", "selection", "bytes")
 
 
 def write_report(folder: Path) -> Path:
-    """Writes `report.html` next to the files of a finished run, and says where."""
+    """Writes `report.html` into the folder of a finished run; returns its path. Raises UserError if a file of the run
+    is missing or unreadable.
+    """
     pages = environment("fedrel.report")
     pages.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
     pages.filters |= {"size": megabytes, "time": _time, "metric": _metric, "foldable": _foldable}
@@ -113,11 +116,11 @@ def _text(folder: Path, name: str) -> str:
 
 
 def _json(where: object, text: str, keys: Iterable[str]) -> dict[str, Any]:
-    """What we wrote; anything that lacks a key was written by someone else."""
+    """A JSON object with at least these keys; raises a UserError that begins with `where` for anything else."""
     try:
         content = json.loads(text)
         if not isinstance(content, dict):
-            raise ValueError("something else than we wrote")
+            raise ValueError("not in fedrel's format")
         if missing := [key for key in keys if key not in content]:
             raise ValueError(f"{', '.join(missing)} is missing")
         return content
@@ -138,7 +141,7 @@ def _details(folder: Path) -> dict[str, Any]:
     if not isinstance(held, dict) or not all(isinstance(counts, dict) for counts in held.values()):
         raise UserError(f"{path}: unreadable (labels needs the counts of every platform)")
     if not all(_is_count(count) for counts in held.values() for count in counts.values()):
-        raise UserError(f"{path}: unreadable (labels holds something that is no count)")
+        raise UserError(f"{path}: unreadable (labels has a value that is not a count)")
     return details
 
 
@@ -169,9 +172,9 @@ def _rounds(folder: Path, metric: str, best: int) -> list[dict[str, Any]]:
     lines = _text(folder, path.name).splitlines()
     rounds = [_json(f"{path}:{number}", line, _ROUND) for number, line in enumerate(lines, 1)]
     if any(metric not in line["dev"] for line in rounds):
-        raise UserError(f"{path}: a round has no dev score {metric}, by which the best round was chosen")
+        raise UserError(f"{path}: a round lacks the dev score {metric}, which the best round was chosen by")
     if best not in [line["round"] for line in rounds]:
-        raise UserError(f"{path}: round {best}, the best, is missing")
+        raise UserError(f"{path}: round {best}, the best one, is missing")
     return rounds
 
 
@@ -186,7 +189,7 @@ def _metric(name: str) -> str:
 
 
 def _foldable(name: str) -> str:
-    """A name that a narrow column may break after its marks, not in the middle of a word."""
+    """A name that a narrow column may break after punctuation, not in the middle of a word."""
     from markupsafe import Markup, escape
 
     return Markup("<wbr>").join(escape(part) for part in re.findall(r"[\W_]*[^\W_]*[\W_]*", shown(name)))
@@ -203,7 +206,7 @@ def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str
 
 
 def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: str, best: int) -> dict[str, Any]:
-    """SVG by name, and None for a chart that has nothing to show. Safe to mark as such: charts escape their text."""
+    """SVG by name, or None for a chart without data. They may be Markup, since charts escape their text."""
     from markupsafe import Markup
 
     confusion, pr = details.get("confusion"), details.get("pr")
@@ -213,8 +216,8 @@ def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: st
     labels = order + [name for name in occurring if name not in order]
     drawn = {
         "pr": charts.pr_chart(pr["precision"], pr["recall"]) if pr else None,
-        "confusion": charts.confusion_chart(**confusion) if confusion and confusion["relations"] else None,
-        "labels": charts.labels_chart(held, labels) if labels else None,
+        "confusion": confusion_chart(**confusion) if confusion and confusion["relations"] else None,
+        "labels": labels_chart(held, labels) if labels else None,
         "rounds": charts.rounds_chart(rounds, metric, best, _metric(metric)),
         "selection": charts.selection_chart(rounds) if any(line["selection"] for line in rounds) else None,
         "bytes": charts.bytes_chart(rounds),
@@ -224,7 +227,7 @@ def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: st
 
 
 def _mix_up(confusion: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The most common mistake, or None where there is none."""
+    """The most common mistake, or None if there is none."""
     names = confusion["relations"]
     wrong = [
         {"truth": names[row], "prediction": names[column], "count": count, "of": sum(line)}
@@ -236,7 +239,7 @@ def _mix_up(confusion: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _example(example: Mapping[str, Any]) -> dict[str, Any]:
-    """A fact, named as the first selected sentence names it: the ids of a knowledge base say little to a reader."""
+    """A fact with the names from its first selected sentence: the ids of a knowledge base say little to a reader."""
     first = example["selected"][0]
     sentences = [
         {**sentence, "selected": group == "selected", "parts": list(_parts(sentence))}
@@ -254,7 +257,7 @@ def _example(example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(sentence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The sentence in pieces: (role, text), the role being head, tail, "head tail" where they overlap, or ""."""
+    """The sentence as parts (role, text); the role is head, tail, "head tail" where they overlap, or ""."""
 
     def role(place: int) -> str:
         return " ".join(role for role in ("head", "tail") if sentence[role][0] <= place < sentence[role][1])
@@ -264,7 +267,7 @@ def _parts(sentence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _sections(experiment: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(section, [(key, value)]) in the order of the file, what stands outside of sections first."""
+    """(section, [(key, value)]) in the order of the file, top-level keys first."""
     plain = [(key, _value(value)) for key, value in experiment.items() if not isinstance(value, dict)]
     tables = [(key, list(_flat(value))) for key, value in experiment.items() if isinstance(value, dict)]
     return [("experiment", plain), *tables] if plain else tables
@@ -283,12 +286,12 @@ def _value(value: Any) -> str:
 
 
 def _phases(seconds: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Longest first, with what no phase accounts for last."""
+    """The phases, longest first, and the rest of the time last."""
     known = sorted(seconds["by_phase"].items(), key=lambda item: -item[1])
     whole = max(seconds["total"], sum(spent for _, spent in known), 1e-9)
     rest = whole - sum(spent for _, spent in known)
     rows = [(name, _PHASES.get(name, ""), spent) for name, spent in known]
-    rows.append(("the rest", "averaging, messages, writing files", rest))
+    rows.append(("the rest", "averaging, encoding messages, writing files", rest))
     return [{"name": name, "meaning": why, "seconds": spent, "share": spent / whole} for name, why, spent in rows]
 
 
