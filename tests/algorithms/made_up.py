@@ -9,13 +9,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from fedrel.config import Training
+from fedrel.config import Robust, Training
 from fedrel.encoding.shard import Shard
 from fedrel.learning.named import Named
-from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Ask, Replies, drive
+from fedrel.protocol import Algorithm, Ask, Record, Replies, Site, named_in, number_in
+from fedrel.protocol.round import drive
 from tests.algorithms.reference import Texts, Weights, whole
-from tests.engines.test_simulator import federation
 from tests.helpers import random_split, shard_of, small_model
 
 EVERYONE = ("p0", "p1", "p2", "p3", "p4")
@@ -63,18 +62,19 @@ def sentences(platform: str) -> float:
     return 3.0 + 7.0 * int(platform[1:]) ** 2
 
 
-def a_hub(**settings):
+def a_hub(robust: Robust | None = None) -> Site:
     """A server of five platforms without sentences of its own."""
-    _, hub, _ = federation(kind="bag")
-    return replace(hub, everyone=EVERYONE, training=TRAINING, **settings)
+    model, _ = small_model(kind="bag")
+    nothing = shard_of(SPLIT, [])
+    return Site("server", nothing, model, TRAINING, 1, everyone=EVERYONE, robust=robust or Robust())
 
 
-def a_site(rows: Sequence[int], *, name="p0", bias=True):
+def a_site(rows: Sequence[int], *, name: str = "p0", bias: bool = True) -> tuple[Site, Named]:
     """A platform with these rows of SPLIT and a model in float64 that reads a sentence as the mean of its words; and
     weights to begin with.
     """
     model, weights = small_model(kind="bag", dtype=torch.float64, bias=bias)
-    return replace(a_hub(), name=name, shard=shard_of(SPLIT, rows), model=model), weights
+    return Site(name, shard_of(SPLIT, rows), model, TRAINING, 1), weights
 
 
 def texts_of(shard: Shard) -> Texts:
@@ -88,7 +88,9 @@ class Rounds:
     None: nothing comes back. Every request of the last round and its replies are in `asked` and `replies`.
     """
 
-    def __init__(self, algorithm, answer: Answer, *, hub=None, weights: Named | None = None):
+    def __init__(
+        self, algorithm: Algorithm, answer: Answer, *, hub: Site | None = None, weights: Named | None = None
+    ) -> None:
         self.algorithm, self.answer = algorithm, answer
         self.hub = hub or a_hub()
         self.state: Record = algorithm.start(weights or start_weights())
@@ -115,11 +117,11 @@ class Rounds:
 
     def models(self, base: Weights, field: str = "weights") -> list[Weights]:
         """Dense, of all whose reply to the last request holds one."""
-        return [whole(base, reply[field]) for reply in self.replies[-1].values() if field in reply]
+        return [whole(base, named_in(reply, field)) for reply in self.replies[-1].values() if field in reply]
 
     def counts(self) -> list[float]:
         """The sentences that their models stand for."""
-        return [reply["sentences"] for reply in self.replies[-1].values() if "sentences" in reply]
+        return [number_in(reply, "sentences") for reply in self.replies[-1].values() if "sentences" in reply]
 
     def sent(self, cohort: list[str] | tuple[str, ...], **expected: Mapping[str, Tensor]) -> None:
         """Fails unless the last request went to this cohort and said this to each."""
@@ -127,16 +129,20 @@ class Rounds:
         for message in self.asked[-1].to.values():
             assert message.keys() == expected.keys()
             for field, value in expected.items():
-                close(message[field], value)
+                close(named_in(message, field), value)
 
 
 def answers_training(task: str, platform: str, message: Record, draw: torch.Generator) -> Record:
     assert task == "train"
-    return {"weights": trained(message["weights"], draw), "sentences": sentences(platform), "loss": 0.5}
+    return {"weights": trained(named_in(message, "weights"), draw), "sentences": sentences(platform), "loss": 0.5}
 
 
 def answers_whole(task: str, platform: str, message: Record, draw: torch.Generator) -> Record:
     """With SCAFFOLD's change of a control variate, where one was sent."""
     assert task == "train"
-    found: Record = {"weights": moved(message["weights"], draw), "sentences": sentences(platform), "loss": 0.5}
-    return found | ({"change": moved(message["control"], draw)} if "control" in message else {})
+    found: Record = {
+        "weights": moved(named_in(message, "weights"), draw),
+        "sentences": sentences(platform),
+        "loss": 0.5,
+    }
+    return found | ({"change": moved(named_in(message, "control"), draw)} if "control" in message else {})

@@ -126,12 +126,13 @@ def election(ballots: Mapping[str, Mapping[int, float]]) -> dict[str, set[int]]:
 
 def teacher(log_p: Sequence[Tensor], kind: str, temperature: float) -> Tensor:
     """FedED: (S, R) from every platform's log p (S, R), as fedrel.algorithms.feded names the three kinds."""
+    stacked = torch.stack([part.double() for part in log_p])  # (k, S, R)
     if kind == "log-mean":
-        scores = sum(part.double() for part in log_p) / len(log_p)
+        scores = stacked.mean(0)
     elif kind == "prob-mean":
-        scores = (sum(part.double().exp() for part in log_p) / len(log_p)).log()
+        scores = stacked.exp().mean(0).log()
     else:
-        scores = sum(part.double().exp() for part in log_p) / len(log_p)
+        scores = stacked.exp().mean(0)
     powers = (scores / temperature).exp()
     return powers / powers.sum(1, keepdim=True)
 

@@ -18,6 +18,8 @@ from fedrel.algorithms.fedrs import FedRS
 from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
 from fedrel.learning.named import Named
+from fedrel.protocol import Ask
+from fedrel.protocol.tasks import answer
 from tests.algorithms import reference
 from tests.algorithms.made_up import RELATIONS, SPLIT, a_site, close, texts_of
 from tests.algorithms.reference import cosine, cross_entropy, far, float64, inner, whole
@@ -45,7 +47,7 @@ class Platform:
     def visit(self, round_, task="train", **message):
         """The reply, with its weights dense."""
         weights = self.sent(round_)
-        reply = getattr(self.algorithm, task)(replace(self.site, round=round_), {"weights": weights, **message})
+        reply = answer(self.algorithm, self.site, Ask(task, {}, round_), {"weights": weights, **message})
         return reply | {"weights": whole(float64(weights), reply["weights"])} if "weights" in reply else reply
 
     def plain(self, w):

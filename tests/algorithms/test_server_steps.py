@@ -163,10 +163,7 @@ def test_fedcmc(vectors, pick):
         told = {f"similarity/{who}": model for who, model in zip(rounds.replies[-1], models, strict=True)}
         likeness = {who: reference.likeness(model["classifier.weight"]) for who, model in told.items()}
         close(rounds.state["trace"], {who: torch.tensor(it, dtype=torch.float64) for who, it in likeness.items()})
-    assert (
-        len({tuple(row) for row in chosen.tolist()} & {tuple(row) for row in models[0]["classifier.weight"].tolist()})
-        < 4
-    )
+    assert not any(torch.equal(chosen, model["classifier.weight"]) for model in models)  # not all of one platform
 
 
 BALLOTS = {  # by platform and round: scores of keys; 11 and -4 are ties
@@ -328,20 +325,8 @@ def test_feedback():
 
 
 def test_every_server_step_of_every_method_is_here():
-    compared = {
-        FedAvg,
-        FedAvgM,
-        FedAdam,
-        Scaffold,
-        FedDyn,
-        FedAtt,
-        FedCMC,
-        LazyMIL,
-        Evidence,
-        ServerOnly,
-        FedED,
-        Feedback,
-    }
+    means = {FedAvg, FedAvgM, FedAdam, Scaffold, FedDyn}
+    compared = means | {FedAtt, FedCMC, LazyMIL, Evidence, ServerOnly, FedED, Feedback}
     for name, method in METHODS.items():
         written_in = next(it for it in method.algorithm.__mro__ if "round" in vars(it))
         assert written_in in compared, f"{name}: compare its rounds with a formula of their own"

@@ -21,7 +21,7 @@ def world(tmp_path_factory):
 )
 def test_keys_of_facts_change_from_round_to_round(world, tmp_path, method, field, lasting):
     consortium = Consortium(world, tmp_path / "homes", read(world, *method))
-    seen: dict[int, list[set[int]]] = {}  # by round: of every platform, its keys
+    seen = {}  # by round, the set of keys of every platform
     carry = consortium.carry
 
     def tapped(task, round_, messages, most):
