@@ -1,6 +1,6 @@
-"""`python -m tests.layers`: which package imports from which, from the bottom up.
+"""`python -m tests.layers`: which package imports from which, from the bottom up; exit code 1 if there is a cycle.
 
-`--cycles` prints cycles between packages alone, and ends with exit code 1 if there is one.
+`--cycles` prints cycles between packages alone; `--svg` prints the map in docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -79,7 +79,56 @@ def _reachable(package: str, edges: dict[str, set[str]]) -> set[str]:
     return found
 
 
+_HOLDS = {
+    **{"errors": "one sentence, exit code 2", "version": "", "config": "experiment.toml"},
+    **{"util": "files, processes, seeds, plug-ins", "sandbox": "Landlock, seccomp"},
+    **{"kernels": "compiled loops", "corpus": "readers of formats"},
+    **{"alignment": "knowledge base, names in text", "data": "columnar store, partition"},
+    **{"encoding": "sentences to tensors"},
+    **{"extractors": "sentence encoders", "denoisers": "bags of sentences"},
+    **{"learning": "model, fit, losses, named tensors"},
+    **{"stacked": "platforms as one program", "evaluation": "metrics", "feedback": "verdicts of people"},
+    **{"privacy": "policy, ledger, blinding"},
+    **{"protocol": "rounds, tasks, codec, replies"},
+    **{"algorithms": "one paper, one file"},
+    **{"engines": "simulator, Ray, remote"},
+    **{"experiment": "one run, the saved model"},
+    **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
+    **{"conformance": "check-plugin"},
+    **{"review": "page for judges", "federation": "kits, nodes, transport"},
+    **{"cli": "the fedrel command"},
+}
+_WIDE, _ROW, _GAP = 960, 52, 8
+_SHADES = ("#eef3f8", "#dfe9f3", "#cfdfee", "#c0d5e9")
+
+
+def drawn() -> str:
+    """The layers as SVG: a package imports from rows below its own alone."""
+    rows = list(reversed(LAYERS))
+    boxes = []
+    for row, packages in enumerate(rows):
+        width = (_WIDE - _GAP * (len(packages) + 1)) / len(packages)
+        for place, package in enumerate(packages):
+            x, y = _GAP + place * (width + _GAP), _GAP + row * (_ROW + _GAP)
+            shade = _SHADES[row * len(_SHADES) // len(rows)]
+            boxes.append(
+                f'<rect x="{x:.0f}" y="{y}" width="{width:.0f}" height="{_ROW}" rx="6" fill="{shade}" stroke="#7a9"/>'
+                f'<text x="{x + width / 2:.0f}" y="{y + 22}" font-weight="bold" fill="#16324f">{package}</text>'
+                f'<text x="{x + width / 2:.0f}" y="{y + 40}" font-size="12" fill="#3d5670">{_HOLDS[package]}</text>'
+            )
+    high = len(rows) * (_ROW + _GAP) + _GAP
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {high}" font-family="sans-serif" '
+        f'font-size="15" text-anchor="middle"><rect width="{_WIDE}" height="{high}" fill="white"/>'
+        + "\n".join(boxes)
+        + "</svg>\n"
+    )
+
+
 def main() -> None:
+    if "--svg" in sys.argv:
+        print(drawn(), end="")
+        return
     edges = graph()
     if "--cycles" not in sys.argv:
         for layer in LAYERS:

@@ -4,7 +4,7 @@ import ast
 import subprocess
 import sys
 
-from tests.layers import LAYERS, ROOT, cycles, graph, imported_packages, modules
+from tests.layers import LAYERS, ROOT, cycles, drawn, graph, imported_packages, modules
 
 
 def test_imports_follow_the_data():
@@ -25,6 +25,12 @@ def test_packages_have_one_place_and_no_cycles():
 
 def test_the_check_for_cycles_finds_one():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
+def test_the_map_shows_the_layers_as_they_are():
+    """Draw it anew with: python -m tests.layers --svg > docs/architecture.svg"""
+    page = ROOT.parents[1] / "docs" / "architecture.svg"
+    assert page.read_text(encoding="utf-8") == drawn()
 
 
 def test_the_root_is_small():

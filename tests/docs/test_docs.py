@@ -15,8 +15,9 @@ from fedrel.algorithms import METHODS
 
 ROOT = Path(__file__).parents[2]
 FEDERATION = ROOT / "docs" / "federation.md"  # its commands need each other: tests/docs/test_federation_docs.py
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md"]
-RUN = [page for page in PAGES if page != FEDERATION and page.parent.name != "deploy"]
+ELSEWHERE = [ROOT / "deploy" / "README.md", ROOT / "examples" / "README.md", ROOT / "examples" / "plugin" / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *ELSEWHERE]
+RUN = [page for page in PAGES if page not in (FEDERATION, *ELSEWHERE)]
 SMALL = ["data.size=600", "training.rounds=2", "partition.platforms=3", "extractor.filters=8"]
 OWN_DATA = [setting for setting in SMALL if not setting.startswith("data.")]
 
