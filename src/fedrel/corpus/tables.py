@@ -59,17 +59,19 @@ def _columns(header: list[str], where: str) -> tuple[int, int | None]:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, and the line that each begins in."""
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
     with opened(path) as file:
         delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else max(",;\t", key=file.readline().count)
         file.seek(0)
         reader = csv.reader(_lines(file, path), delimiter=delimiter, strict=True)
         while True:
             line = reader.line_num + 1
+            usual = csv.field_size_limit(LONGEST_CELL)  # of the whole process, so only for this row
             try:
                 cells = next(reader, None)
             except csv.Error as error:
                 raise UserError(f"{path}:{line}: {_sentence(str(error))}") from None
+            finally:
+                csv.field_size_limit(usual)
             if cells is None:
                 return
             if cells and not (len(cells) == 1 and cells[0].isspace()):
