@@ -3,7 +3,7 @@
 All three in one run on the same sentences: 15 to 70 tokens, as long as NYT10's, with its vocabulary of 114,042,
 53 relations and batches of 32; each in a process of its own, since the memory that one frees slows the next down.
 (c) is what the three matrix products of the convolution alone would allow (forward, and backward for weights and
-inputs): nothing that makes them can train faster. Ours no longer makes them (see extractors/kernels.py). Then one
+inputs): nothing that makes them can train faster. Ours no longer makes them (see kernels/convolution.py). Then one
 federated round.
 """
 

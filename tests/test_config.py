@@ -299,3 +299,24 @@ def test_another_method_takes_the_settings_of_the_one_it_replaces_away():
         "name": "centralised",
         "denoiser": "one",
     }
+
+
+# ---------------------------------------------------------------------------------------- renamed keys
+
+
+def test_a_key_may_be_given_by_its_old_name(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text('[engine]\ncohort = "on"\nworkers = 2\n')
+    assert (config.read(path).engine.stacked, config.read(path).engine.workers) == ("on", 2)
+    assert config.read(path, ["engine.stacked=off"]).engine.stacked == "off"
+    assert config.read(path, ["engine.cohort=off"]).engine.stacked == "off"
+    assert config.read(None, ["engine.cohort=on"]).engine.stacked == "on"
+    assert "cohort" not in to_toml(to_table(config.read(path)))
+
+
+def test_a_mistake_under_an_old_name_is_told_with_its_line():
+    refused = refused_text('[engine]\ncohort = "maybe"\n')
+    assert refused.startswith('e.toml:2: engine.stacked = "maybe" is none of auto, on, off')
+    assert refused_text('[engine]\nstacked = "on"\ncohort = "off"\n') == (
+        "e.toml:3: engine.cohort is the old name of engine.stacked; leave one of them out"
+    )

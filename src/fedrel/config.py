@@ -107,7 +107,7 @@ class Engine:
     address: str = ""  # of ray: a cluster to join; empty: one on this machine, for this run
     device: Literal["auto", "cpu", "cuda"] = "auto"
     workers: int = number(0, low=0, high=1_024)  # platforms that work side by side; 0: as many as a trial finds useful
-    # platforms that train as one program; auto: on a GPU. The last digits differ from training them one by one
+    # stacked training, platforms as one program; auto: on a GPU. The last digits differ from training them one by one
     stacked: Literal["auto", "on", "off"] = "auto"
     # of torch, inside one step. More change the last digits, and wait for each other on a busy machine; 0: all
     threads: int = number(1, low=0, high=1_024)
@@ -119,6 +119,9 @@ class Engine:
     deadline: float = number(600.0, above=0, high=1e6)  # seconds that a platform has for a request
     min_platforms: int = number(2, low=1)  # that must answer, or the round is repeated
 
+
+# Old names of keys, which are still read: what was saved under them must load
+_RENAMED = {("engine", "cohort"): "stacked"}
 
 # What fits some extractors better than the defaults above; a key that is given stands.
 _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
@@ -207,12 +210,13 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
     """`training.lr=0.1` replaces one value; the value is TOML where it parses, else text.
     Another `method.name` comes first and takes the settings of the method it replaces away.
     """
-    changed = _copy(table)
+    changed = _copy(_renamed(table, "experiment"))
     for setting in sorted(settings, key=lambda setting: not setting.startswith("method.name=")):
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {setting}: write it as section.key=value, for example training.fraction=0.2")
         *sections, last = key.strip().split(".")
+        last = _RENAMED.get((".".join(sections), last), last)
         here = changed
         for section in sections:
             inner = here.setdefault(section, {})
@@ -226,22 +230,9 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
     return changed
 
 
-_RENAMED = {("engine", "cohort"): "stacked"}  # keys of older files, which still mean the same
-
-
-def _renamed(table: Table) -> dict[str, object]:
-    """The table with today's names of its keys."""
-    changed = dict(table)
-    for (part, old), new in _RENAMED.items():
-        given = changed.get(part)
-        if isinstance(given, dict) and old in given:
-            changed[part] = {new if key == old else key: value for key, value in given.items() if key != new}
-    return changed
-
-
 def parse(table: Table, where: str = "experiment", text: str = "") -> Experiment:
     """The experiment in a table. Raises UserError, with the line where `text` has it, for what is no setting."""
-    table = _fitting(_renamed(table))
+    table = _fitting(_renamed(table, where, text))
     method = table.pop("method", {})
     if not isinstance(method, dict):
         raise UserError(f"{where}: method must be a section with a name")
@@ -250,6 +241,19 @@ def parse(table: Table, where: str = "experiment", text: str = "") -> Experiment
     if not isinstance(chosen["name"], str):
         raise UserError(f"{where}: method.name must be text")
     return Experiment(**{**vars(experiment), "method": chosen})
+
+
+def _renamed(table: Table, where: str, text: str = "") -> dict[str, object]:
+    """The table with today's names for its keys."""
+    found = dict(table)
+    for (part, old), new in _RENAMED.items():
+        inner = found.get(part)
+        if isinstance(inner, dict) and old in inner:
+            if new in inner:
+                place = f"{where}{line_of(text, f'{part}.', old)}"
+                raise UserError(f"{place}: {part}.{old} is the old name of {part}.{new}; leave one of them out")
+            found[part] = {new if key == old else key: value for key, value in inner.items()}
+    return found
 
 
 def _fitting(table: Table) -> dict[str, object]:
@@ -271,7 +275,8 @@ def section(cls: type[Section], table: Table, where: str, prefix: str = "", text
     values: dict[str, object] = {}
 
     def wrong(key: str, what: str) -> UserError:
-        return UserError(f"{where}{line_of(text, prefix, key)}: {what}")
+        names = [key, *(old for (part, old), new in _RENAMED.items() if (f"{part}.", new) == (prefix, key))]
+        return UserError(f"{where}{next(filter(None, (line_of(text, prefix, it) for it in names)), '')}: {what}")
 
     for key, value in table.items():
         name = f"{prefix}{key}"

@@ -48,8 +48,8 @@ LIMITS = [
 @pytest.mark.parametrize("extractor", ["pcnn", "bert"])
 @pytest.mark.parametrize(("method", "settings"), LIMITS)
 def test_without_its_own_part_a_method_is_fedavg(method, settings, extractor, monkeypatch):
-    # A loss of its own needs autograd, whose gradients differ from those by hand in the last bit (test_by_hand.py).
-    monkeypatch.setattr(fitting, "by_hand", lambda *args, **kwargs: None)
+    # A loss of its own needs autograd, whose gradients differ from the compiled step's in the last bit.
+    monkeypatch.setattr(fitting, "compiled_step_of", lambda *args, **kwargs: None)
     dropped = ["training.fraction=0.5", "partition.kind=dirichlet", "partition.alpha=0.1"]
     found = learnt(experiment(method, extractor, *settings, *dropped))
     plain = learnt(experiment("fedavg", extractor, *dropped))

@@ -9,7 +9,7 @@ import torch
 from fedrel.config import Training
 from fedrel.engines.rendezvous import meet
 from fedrel.errors import DivergedError
-from fedrel.learning.fit import Fitted, fit, meeting
+from fedrel.learning.fit import Fitted, fit, rendezvous
 from tests.helpers import random_split, shard_of, small_model
 
 SHARD = shard_of(random_split(12))
@@ -98,6 +98,6 @@ def test_a_trainer_that_fails_fails_for_all():
 
 
 def test_outside_of_a_meeting_training_happens_at_once():
-    assert meeting.get() is None
+    assert rendezvous.get() is None
     MODEL.load(WEIGHTS, SHARD)
     assert fit(MODEL, SHARD, replace(Training(), epochs=1, batch=4), lr=0.1, seed=1).steps == 3

@@ -2,8 +2,6 @@ import pytest
 import torch
 
 from benchmarks.plain import pad
-from fedrel.kernels.pooling import piece_max
-from fedrel.kernels.windows import windows
 from tests.helpers import random_split, shard_of, small_model
 from tests.learning.test_fit import plain_copy
 
@@ -56,28 +54,3 @@ def test_cnn_takes_one_maximum_over_the_sentence():
     model, weights = small_model(dtype=torch.float64, kind="cnn")
     model.load(weights, shard)
     assert model.encoder.encode(shard.sentences(torch.arange(10))).shape == (10, 6)
-
-
-def test_windows_stand_beside_each_row():
-    rows = torch.arange(1.0, 4.0)[:, None].requires_grad_()
-    seen = windows(rows, 3)
-    assert seen.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0]]
-    seen.sum().backward()
-    assert rows.grad is not None
-    assert rows.grad.squeeze().tolist() == [2, 3, 2]
-
-
-def test_piece_maximum_by_hand():
-    rows = torch.tensor([[1.0, 5.0], [3.0, 2.0], [-4.0, -1.0]], requires_grad=True)
-    best = piece_max(rows, torch.tensor([2, 2, 3]), torch.tensor([2, 0, 1]))
-    assert best.tolist() == [[3, 5], [0, 0], [-4, -1]]  # the empty piece gives 0
-    best.backward(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
-    assert rows.grad is not None
-    assert rows.grad.tolist() == [[0, 2], [1, 0], [5, 6]]
-
-
-def test_of_rows_that_tie_the_first_takes_the_gradient():
-    rows = torch.tensor([[2.0], [2.0], [1.0]], requires_grad=True)
-    piece_max(rows, torch.tensor([3]), torch.tensor([3])).sum().backward()
-    assert rows.grad is not None
-    assert rows.grad.squeeze().tolist() == [1, 0, 0]

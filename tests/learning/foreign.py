@@ -68,6 +68,17 @@ def declared_with_a_parameter(base):
     return type("DeclaredWithAParameter", (scaled(base),), {"plain_convolution": True})
 
 
+class TwoPieces(PCNN):
+    """Other pieces, and nothing else: up to the second entity, and the rest."""
+
+    plain_convolution = True
+    pieces = 2
+
+    def piece_lengths(self, batch):
+        first, second, rest, separators = batch.piece_lengths.unbind(1)
+        return torch.stack([first + second, rest, separators], dim=1)
+
+
 def untouched(base):
     return type("Untouched", (base,), {})
 

@@ -1,4 +1,4 @@
-"""The gradient by hand against autograd's, and trainings with either."""
+"""The compiled step against autograd: gradients, and whole trainings with either."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedrel.config import Training
 from fedrel.kernels import jit
 from fedrel.learning import fit as fitting
-from fedrel.learning.compiled_step import ByHand, by_hand
+from fedrel.learning.compiled_step import CompiledStep, compiled_step_of
 from fedrel.learning.fit import fit
 from fedrel.learning.losses import Output, cross_entropy
 from fedrel.learning.named import Named
@@ -63,8 +63,8 @@ def test_every_gradient_is_autograds(sentences, longest, dropout, dtype, seed, w
     shard = shard_of(split, gap=window // 2)  # many a piece is empty: entities stand at either end
     model, _ = loaded(shard, dtype, seed=seed % 100, window=window, relations=relations, **of_model)
     chosen = torch.randperm(len(shard), generator=torch.Generator().manual_seed(seed))[:sentences]
-    hand = by_hand(model, shard, None, at_once=sentences)
-    assert hand is not None
+    compiled = compiled_step_of(model, shard, None, at_once=sentences)
+    assert compiled is not None
 
     def autograd(units):
         loss = model.loss(shard.sentences(units))
@@ -72,27 +72,27 @@ def test_every_gradient_is_autograds(sentences, longest, dropout, dtype, seed, w
         return loss
 
     expected = gradients(model, shard, chosen, autograd, dropout)
-    ours = gradients(model, shard, chosen, hand, dropout)
+    ours = gradients(model, shard, chosen, compiled, dropout)
     assert ours.keys() == expected.keys()
     for name, value in expected.items():
         assert ours[name].dtype == value.dtype
         torch.testing.assert_close(ours[name], value, rtol=0, atol=EXACT[dtype])
 
 
-def trained(shard, training, *, hand, monkeypatch, pull=None, loss=None, dtype=torch.float64, **of_model):
+def trained(shard, training, *, compiled, monkeypatch, pull=None, loss=None, dtype=torch.float64, **of_model):
     model, weights = loaded(shard, dtype, **of_model)
     calls = []
     with monkeypatch.context() as patch:
 
         def watched(*args, **kwargs):
-            found = by_hand(*args, **kwargs) if hand else None
+            found = compiled_step_of(*args, **kwargs) if compiled else None
             calls.append(found)
             return found
 
-        patch.setattr(fitting, "by_hand", watched)
+        patch.setattr(fitting, "compiled_step_of", watched)
         pulled = Pull(pull[0], random_push(weights) if pull[1] else None) if pull else None
         fitted = fit(model, shard, training, lr=training.lr, seed=5, loss=loss, pull=pulled)
-    assert not hand or isinstance(calls[0], ByHand), "nothing was compared"
+    assert not compiled or isinstance(calls[0], CompiledStep), "nothing was compared"
     return model.trained(shard, fitted.sentences, pulled), fitted.loss
 
 
@@ -109,8 +109,8 @@ def test_a_whole_training_is_the_same(pull, optimizer, embeddings, monkeypatch):
     lr = 0.2 if optimizer == "sgd" else 0.002  # AdamW divides by the gradient's size, and so blows up rounding
     training = Training(epochs=3, batch=7, dropout=0.4, weight_decay=0.01, optimizer=optimizer, lr=lr)
     settings = {"monkeypatch": monkeypatch, "pull": pull, "embeddings": embeddings}
-    ours, our_loss = trained(shard, training, hand=True, **settings)
-    theirs, their_loss = trained(shard, training, hand=False, **settings)
+    ours, our_loss = trained(shard, training, compiled=True, **settings)
+    theirs, their_loss = trained(shard, training, compiled=False, **settings)
     assert our_loss == pytest.approx(their_loss, abs=1e-10)
     assert ours.keys() == theirs.keys()
     for name in theirs:
@@ -122,8 +122,8 @@ def test_denoisers_that_train_on_single_sentences_do_it_too(denoiser, loss, monk
     shard = shard_of(random_split(40, seed=3))
     training = Training(epochs=2, batch=7, dropout=0.4, lr=0.2)
     settings = {"monkeypatch": monkeypatch, "denoiser": denoiser, "loss": loss}
-    ours, _ = trained(shard, training, hand=True, **settings)
-    theirs, _ = trained(shard, training, hand=False, **settings)
+    ours, _ = trained(shard, training, compiled=True, **settings)
+    theirs, _ = trained(shard, training, compiled=False, **settings)
     for name in theirs:
         torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=1e-9)
 
@@ -132,7 +132,7 @@ def test_what_is_not_usual_is_left_to_autograd(monkeypatch):
     shard = shard_of(random_split(20, seed=3))
 
     def possible(loss=None, **of_model):
-        return by_hand(loaded(shard, **of_model)[0], shard, loss, at_once=4) is not None
+        return compiled_step_of(loaded(shard, **of_model)[0], shard, loss, at_once=4) is not None
 
     def own_loss(output: Output) -> torch.Tensor:
         return 2 * cross_entropy(output)
@@ -143,14 +143,14 @@ def test_what_is_not_usual_is_left_to_autograd(monkeypatch):
     assert not possible(denoiser="ave")
     assert not possible(cross_entropy, denoiser="att"), "its own weights would get no gradient"
     assert not possible(kind="bag")
-    assert by_hand(loaded(shard)[0], dataclasses.replace(shard, rows=shard.rows[:0]), None, at_once=4) is None
+    assert compiled_step_of(loaded(shard)[0], dataclasses.replace(shard, rows=shard.rows[:0]), None, at_once=4) is None
     monkeypatch.setattr(jit, "AVAILABLE", False)
     assert not possible()
 
 
 def test_micro_batches_are_left_to_autograd_which_adds_them_up(monkeypatch):
     shard = shard_of(random_split(20, seed=3))
-    monkeypatch.setattr(fitting, "by_hand", lambda *args, **kwargs: pytest.fail("a part is not the whole"))
+    monkeypatch.setattr(fitting, "compiled_step_of", lambda *args, **kwargs: pytest.fail("a part is not the whole"))
     model, _ = loaded(shard)
     assert fit(model, shard, Training(epochs=1, batch=8, micro_batch=3), lr=0.1, seed=1).steps == 3
 
@@ -160,6 +160,6 @@ def test_weights_that_are_not_numbers_show_in_the_loss():
     model, _ = loaded(shard, filters=20)
     with torch.no_grad():
         model.encoder.convolution.weight[0, 0] = torch.nan
-    hand = by_hand(model, shard, None, at_once=20)
-    assert hand is not None
-    assert hand(torch.arange(20)).isnan()
+    compiled = compiled_step_of(model, shard, None, at_once=20)
+    assert compiled is not None
+    assert compiled(torch.arange(20)).isnan()

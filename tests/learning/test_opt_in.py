@@ -13,7 +13,7 @@ from fedrel.denoisers.one import One
 from fedrel.extractors.convolution import is_plain_convolution
 from fedrel.kernels.opt_in import opted_in
 from fedrel.learning import fit as fitting
-from fedrel.learning.compiled_step import by_hand
+from fedrel.learning.compiled_step import compiled_step_of
 from fedrel.learning.fit import fit
 from fedrel.learning.model import plain_convolution_of
 from fedrel.learning.optimizers import OPTIMIZERS, SGD
@@ -27,6 +27,7 @@ from tests.learning.foreign import (
     HalvedOne,
     Regularised,
     Sharpened,
+    TwoPieces,
     declared,
     model_of,
 )
@@ -39,11 +40,11 @@ def trained(model, weights, shard, monkeypatch, *, compiled=True, training=TRAIN
     used = []
 
     def watched(*args, **kwargs):
-        used.append(by_hand(*args, **kwargs) if compiled else None)
+        used.append(compiled_step_of(*args, **kwargs) if compiled else None)
         return used[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "by_hand", watched)
+        patch.setattr(fitting, "compiled_step_of", watched)
         model.load(weights, shard)
         fitted = fit(model, shard, training, lr=0.2, seed=5, **options)
     return model.trained(shard, fitted.sentences), any(used)
@@ -77,6 +78,10 @@ def test_a_subclass_of_an_extractor_is_trained_by_autograd(base, foreign, monkey
 def test_a_subclass_that_declares_itself_plain_is_compiled(base, activation, monkeypatch):
     for cls in (base, declared(base)):
         assert_trains_as_autograd_does(lambda cls=cls: model_of(cls, activation=activation), monkeypatch, compiled=True)
+
+
+def test_a_class_with_other_pieces_may_be_compiled(monkeypatch):
+    assert_trains_as_autograd_does(lambda: model_of(TwoPieces), monkeypatch, compiled=True)
 
 
 def test_an_activation_that_kernels_do_not_know_is_not_taken_for_one_they_know(monkeypatch):

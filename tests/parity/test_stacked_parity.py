@@ -9,7 +9,7 @@ from fedrel.algorithms import METHODS
 from fedrel.config import Experiment
 from fedrel.engines.simulator import Simulator
 from fedrel.errors import DivergedError
-from fedrel.experiment.assembly import prepare
+from fedrel.experiment.assembly import prepare, read_experiment
 from fedrel.experiment.execution import Execution
 from fedrel.stacked.training import StackedTrainer
 from tests.algorithms.tiny import experiment
@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_result_twice(tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_a_cohort_larger_than_its_room_goes_in_waves(tmp_path):
+def test_a_cohort_larger_than_the_capacity_goes_in_waves(tmp_path):
     alone = run(settings_of("fedavg", "pcnn", "engine.stacked=off"), tmp_path / "alone")
     waves = run(settings_of("fedavg", "pcnn", "engine.stacked=on"), tmp_path / "waves", at_once=3)
     assert_close(alone, waves, 1e-4)
@@ -84,6 +84,15 @@ def test_a_run_that_diverges_names_the_platform_and_leaves_no_thread(tmp_path):
     with pytest.raises(DivergedError, match=r"round \d+, platform \S+: the (loss is|weights are) not"):
         run(wild, tmp_path / "run")
     assert threading.active_count() == before
+
+
+def test_a_run_that_was_saved_under_the_old_key_loads(tmp_path):
+    execution = run(settings_of("fedavg", "pcnn", "engine.stacked=on"), tmp_path / "run")
+    path = tmp_path / "run" / "experiment.toml"
+    text = path.read_text()
+    assert text.count('stacked = "on"') == 1
+    path.write_text(text.replace('stacked = "on"', 'cohort = "on"'))
+    assert read_experiment(path) == execution.setup.experiment
 
 
 @needs_gpu

@@ -60,7 +60,7 @@ def assert_same(sizes, *, tolerance=1e-9, trainer=None, autograd=False, **settin
     alone, together = works_of(sizes, **settings), works_of(sizes, **settings)
     with pytest.MonkeyPatch.context() as patch:
         if autograd:
-            patch.setattr(fitting, "by_hand", lambda *args, **kwargs: None)
+            patch.setattr(fitting, "compiled_step_of", lambda *args, **kwargs: None)
         fitted = [fit_alone(work) for work in alone]
     found = train_stacked(together, trainer or StackedTrainer(len(sizes), CPU))
     sent = []

@@ -17,7 +17,7 @@ from fedrel.stacked.buffers import BufferPool
 from fedrel.stacked.program import Program
 from fedrel.stacked.schedule import schedule
 from fedrel.stacked.training import StackedTrainer, can_stack, train_stacked
-from tests.learning.foreign import EXTRACTORS, FOREIGN, Regularised, declared
+from tests.learning.foreign import EXTRACTORS, FOREIGN, Regularised, TwoPieces, declared
 from tests.stacked.side_by_side import CPU, TRAINING, assert_same, outcome, works_of
 
 
@@ -204,6 +204,10 @@ def test_a_subclass_of_an_extractor_trains_one_by_one(base, foreign):
 @pytest.mark.parametrize("base", EXTRACTORS)
 def test_a_subclass_that_declares_itself_plain_is_stacked(base):
     assert_foreign_same(encoder=declared(base), stacked=True)
+
+
+def test_a_class_with_other_pieces_may_be_stacked():
+    assert_foreign_same(encoder=TwoPieces, stacked=True)
 
 
 def test_a_model_of_another_class_trains_one_by_one():

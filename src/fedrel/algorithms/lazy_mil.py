@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
-from fedrel.denoisers import best_of_group
+from fedrel.denoisers import first_best
 from fedrel.learning.named import Named
 from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, task
 
@@ -69,7 +69,7 @@ class LazyMIL(FedAvg):
         return best[won]
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
-        best = {name: best_of_group(seen.probability, seen.bag) for name, seen in platforms.items()}
+        best = {name: first_best(seen.probability, seen.bag, len(seen.key)) for name, seen in platforms.items()}
         wins = elect(
             {
                 name: {"ballot": Named(key=seen.key, score=seen.probability[best[name]])}
@@ -86,5 +86,6 @@ def elect(ballots: Replies) -> Mapping[str, Named]:
     key = torch.cat([vote["key"] for vote in votes.values()])  # (n,) all entries, platform after platform
     score = torch.cat([vote["score"] for vote in votes.values()])
     won = torch.zeros(len(key), dtype=torch.bool)
-    won[best_of_group(score, key)] = True
+    keys, group = torch.unique(key, return_inverse=True)
+    won[first_best(score, group, len(keys))] = True
     return {platform: Named(won=part) for platform, part in zip(votes, torch.split(won, sizes), strict=True)}

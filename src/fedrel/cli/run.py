@@ -110,7 +110,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
 def _on_gpu(setup: Setup) -> str:
     rounded = torch.get_float32_matmul_precision() != "highest"
     numbers = 'products in TF32 (engine.precision = "float32" is exact and slower)' if rounded else "float32"
-    together = "; platforms train as one" if stacked_platforms(setup) else ""
+    together = "; platforms train stacked" if stacked_platforms(setup) else ""
     return f"on {torch.cuda.get_device_name(setup.model.device)}, {numbers}{together}"
 
 

@@ -2,7 +2,7 @@
 
 from fedrel.denoisers.attention import Attention
 from fedrel.denoisers.average import Average
-from fedrel.denoisers.base import Denoiser, best_of_group, best_of_runs, best_sentences, first_best
+from fedrel.denoisers.base import Denoiser, best_sentences, first_best
 from fedrel.denoisers.none import Nothing
 from fedrel.denoisers.one import One
 from fedrel.denoisers.relation_aware import RelationAware
@@ -24,4 +24,4 @@ def _wrong(part: object) -> str | None:
 
 DENOISERS: Registry[type[Denoiser]] = Registry("fedrel.denoisers", _OWN, _wrong)
 
-__all__ = ["DENOISERS", "Denoiser", "best_of_group", "best_of_runs", "best_sentences", "first_best"]
+__all__ = ["DENOISERS", "Denoiser", "best_sentences", "first_best"]

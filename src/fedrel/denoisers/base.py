@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -46,24 +45,15 @@ class Denoiser(nn.Module):
 
 
 def bias_of(classifier: nn.Linear) -> Tensor | float:
-    """Nothing, where it has none (the library says it always has)."""
+    """(R,), or 0 where it has none (torch's types say that it always has one)."""
     bias: Tensor | None = classifier.bias
     return 0.0 if bias is None else bias
 
 
-def best_of_group(score: Tensor, group: Tensor) -> Tensor:
-    """The place of every group's highest score, in order of the groups; the first where several tie."""
-    by_score = torch.argsort(score, descending=True, stable=True)
-    order = by_score[torch.argsort(group[by_score], stable=True)]  # by group, best first, earlier first
-    in_order = group[order]
-    first = torch.ones_like(group, dtype=torch.bool)
-    first[1:] = in_order[1:] != in_order[:-1]
-    return order[first]
-
-
 def first_best(score: Tensor, group: Tensor, groups: int) -> Tensor:
-    """(groups,) the same for groups 0 to groups-1, without asking how many there are; any place for a group without
-    members. Where a score is no number, its holder: who diverges must not go unnoticed.
+    """(groups,) the place of the highest score (S,) in each of the groups 0 … groups-1 that `group` (S,) names, the
+    first of several; any place for an empty group. NaN counts as the highest, so that it propagates. Nothing waits for
+    the device, and it can be mapped by torch.func.vmap.
     """
     place = torch.arange(len(score), device=score.device)
     highest = group_max(score[:, None], group, groups).squeeze(1)
@@ -81,31 +71,19 @@ def best_sentences(vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.
     return first_best(own, bag, len(labels))
 
 
-def best_of_runs(score: Tensor, starts: Tensor) -> Tensor:
-    """The same on the CPU where a group is a run of neighbours, the k-th from starts[k] to before starts[k+1]: without
-    sorting.
-    """
-    values, begins = score.numpy(), starts.numpy()
-    if len(begins) < 2:
-        return torch.zeros(0, dtype=torch.int64)
-    sizes = np.diff(begins)
-    highest = np.repeat(np.maximum.reduceat(values, begins[:-1]), sizes)
-    holders = np.flatnonzero((values == highest) | np.isnan(values))
-    run = np.repeat(np.arange(len(sizes)), sizes)[holders]
-    return torch.from_numpy(holders[np.r_[True, run[1:] != run[:-1]]])
-
-
 def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """(bags, R) the maximum of each column of the values (S, R) within each bag; minus infinity in an empty one."""
     index = bag[:, None].expand_as(values)
     return values.new_full((bags, values.shape[1]), -torch.inf).scatter_reduce(0, index, values, "amax")
 
 
 def group_sum(values: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """(bags, R) the sum of each column of the values (S, R) within each bag; 0 in an empty one."""
     return values.new_zeros(bags, values.shape[1]).scatter_add(0, bag[:, None].expand_as(values), values)
 
 
 def group_softmax(score: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """(S, R) softmax of each column within each bag."""
+    """(S, R) softmax of each column of the score (S, R) within each bag."""
     highest = group_max(score.detach(), bag, bags)
     weight = torch.exp(score - highest.index_select(0, bag))
     return weight / group_sum(weight, bag, bags).index_select(0, bag)

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import torch
 
 from fedrel.errors import DivergedError
-from fedrel.learning.fit import Fitted, Work, meeting
+from fedrel.learning.fit import Fitted, Work, rendezvous
 
 Result = TypeVar("Result")
 Trainer = Callable[[Sequence[Work]], Sequence[Fitted | DivergedError]]
@@ -23,7 +23,7 @@ class _CalledOff(BaseException):
     """Another task failed: this one need not end."""
 
 
-class _Guest(Generic[Result]):
+class _Job(Generic[Result]):
     """A task that runs until it ends or waits for a training."""
 
     def __init__(self, task: Callable[[], Result]) -> None:
@@ -50,7 +50,7 @@ class _Guest(Generic[Result]):
     def _run(self) -> None:
         self._go.acquire()
         torch.set_num_threads(self._threads)
-        meeting.set(self._wait)
+        rendezvous.set(self._wait)
         try:
             if not isinstance(self.trained, _CalledOff):
                 self.result = self._task()
@@ -72,20 +72,20 @@ class _Guest(Generic[Result]):
 
 def meet(tasks: Sequence[Callable[[], Result]], train: Trainer) -> list[Result]:
     """The results in the order of the tasks. Of several errors, the first task's is raised."""
-    guests = [_Guest(task) for task in tasks]
+    jobs = [_Job(task) for task in tasks]
     try:
-        for guest in guests:
-            guest.go_on()
-            if guest.error:
-                raise guest.error
-        while waiting := [guest for guest in guests if not guest.ended]:
-            for guest, trained in zip(waiting, train([guest.wants for guest in waiting if guest.wants]), strict=True):
-                guest.trained = trained
-            for guest in waiting:
-                guest.go_on()
-                if guest.error:
-                    raise guest.error
-        return [guest.result for guest in guests]
+        for job in jobs:
+            job.go_on()
+            if job.error:
+                raise job.error
+        while waiting := [job for job in jobs if not job.ended]:
+            for job, trained in zip(waiting, train([job.wants for job in waiting if job.wants]), strict=True):
+                job.trained = trained
+            for job in waiting:
+                job.go_on()
+                if job.error:
+                    raise job.error
+        return [job.result for job in jobs]
     finally:
-        for guest in guests:
-            guest.call_off()
+        for job in jobs:
+            job.call_off()

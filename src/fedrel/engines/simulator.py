@@ -39,8 +39,8 @@ class Simulator:
     are handed over as they are and only measured: for large models on a GPU, where encoding takes longer than training.
 
     With several `workers`, as many platforms work side by side, each in a thread with a model of its own (the heavy
-    loops let other threads run); the replies, and so the result, are the same to the last bit. `stacked`: up to so
-    many train as one program (see stacked/training.py): the same but for the last digits.
+    loops let other threads run); the replies, and so the result, are the same to the last bit. `stacked`, up to so many
+    train as one program (see stacked/training.py): the same but for the last digits.
     """
 
     algorithm: object
@@ -60,7 +60,7 @@ class Simulator:
     _encoded: dict[int, tuple[Record, int, Record]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _thread: threading.local = field(default_factory=threading.local)
-    _trained_as_one: StackedTrainer | None = None
+    _trainer: StackedTrainer | None = None
     _twins: list[Model] = field(default_factory=list)
 
     def listen(self, on_upload: Callable[[Upload], None], on_answer: Callable[[Ask, str], None]) -> None:
@@ -92,7 +92,7 @@ class Simulator:
     def _answers(self, ask: Ask) -> Iterator[tuple[str, Answer]]:
         received = {name: self._deliver(message) for name, message in ask.to.items()}
         if self.stacked:
-            yield from self._together(ask, received)
+            yield from self._stacked(ask, received)
             return
         if min(self.workers, len(received)) < 2:
             for name, message in received.items():
@@ -113,7 +113,7 @@ class Simulator:
             for _, reply in under_way:
                 reply.cancel()
 
-    def _together(self, ask: Ask, received: Mapping[str, Record]) -> Iterator[tuple[str, Answer]]:
+    def _stacked(self, ask: Ask, received: Mapping[str, Record]) -> Iterator[tuple[str, Answer]]:
         names = list(received)
         while names:
             some, names = names[: self.stacked], names[self.stacked :]
@@ -126,19 +126,19 @@ class Simulator:
             yield from zip(some, meet(tasks, self._train), strict=True)
 
     def _train(self, works: Sequence[Work]) -> list[Fitted | DivergedError]:
-        """As one, or in parts if there is no room for all."""
+        """Stacked, or in parts if memory does not suffice for all."""
         device = works[0].model.device
         found: list[Fitted | DivergedError] = []
         while len(found) < len(works):
             some = works[len(found) : len(found) + self.stacked]
-            if self._trained_as_one is None or self._trained_as_one.capacity < len(some):
-                self._trained_as_one = StackedTrainer(max(len(some), min(self.stacked, len(works))), device)
+            if self._trainer is None or self._trainer.capacity < len(some):
+                self._trainer = StackedTrainer(max(len(some), min(self.stacked, len(works))), device)
             try:
-                found += train_stacked(some, self._trained_as_one)
+                found += train_stacked(some, self._trainer)
             except torch.OutOfMemoryError:
                 if len(some) == 1:
                     raise
-                self._trained_as_one, self.stacked = None, len(some) // 2
+                self._trainer, self.stacked = None, len(some) // 2
                 torch.cuda.empty_cache()
                 self.say(f"{len(some)} platforms at once are too many for the GPU's memory; from now on {self.stacked}")
         return found

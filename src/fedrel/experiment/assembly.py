@@ -39,7 +39,7 @@ from fedrel.util.parallel import cores
 from fedrel.util.plugins import Origin, Registry
 from fedrel.util.profiling import timed
 
-_AT_ONCE = 256  # platforms that train as one program, as far as memory reaches
+_AT_ONCE = 256  # platforms that are stacked, as far as memory reaches
 
 __all__ = ["METRICS", "Setup", "choose_method", "complete", "prepare", "read_experiment"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrel.data.store import Ints, fact_bags
-from fedrel.denoisers import best_of_group
+from fedrel.denoisers import first_best
 from fedrel.experiment.assembly import Setup
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Scored
@@ -44,7 +44,7 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
     if setup.algorithm.selects:
         places = setup.algorithm.selection(platforms)
     else:  # the denoiser chooses within bags
-        places = {name: best_of_group(seen.probability, seen.bag) for name, seen in platforms.items()}
+        places = {name: first_best(seen.probability, seen.bag, len(seen.key)) for name, seen in platforms.items()}
     selected = np.concatenate([setup.sites.rows_in_order(name)[it.numpy()] for name, it in places.items()])
     return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] >= int(setup.dataset.has_na)]))
 

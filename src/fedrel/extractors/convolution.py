@@ -1,4 +1,4 @@
-"""What CNN and PCNN share: word and position vectors, a convolution over packed sentences, max-pooling by piece."""
+"""The base class of CNN and PCNN: word and position vectors, a convolution on packed text, max-pooling by piece."""
 
 from typing import ClassVar, TypeGuard
 
@@ -68,6 +68,7 @@ class Convolution(Encoder):
         return self.activation(pooled.reshape(len(lengths), self.hidden))  # (S, hidden)
 
     def _by_table(self, batch: PackedBatch, lengths: Tensor) -> Tensor:
+        """(S·pieces, filters) by the compiled convolution."""
         vectors, words = self.words.distinct(batch.tokens)
         return table_convolution(
             vectors,
@@ -82,6 +83,7 @@ class Convolution(Encoder):
         )
 
     def _by_product(self, batch: PackedBatch, lengths: Tensor) -> Tensor:
+        """(S·pieces, filters) by matrix products, on any device."""
         head = F.embedding(batch.head_distance, self.head_position, padding_idx=0)
         tail = F.embedding(batch.tail_distance, self.tail_position, padding_idx=0)
         rows = torch.cat([self.words(batch.tokens), head, tail], dim=1)  # (T, D)
@@ -90,6 +92,7 @@ class Convolution(Encoder):
         return piece_max(features, ends, lengths[:, : self.pieces].reshape(-1))
 
     def piece_lengths(self, batch: PackedBatch | PackedShard) -> Tensor:
+        """(S, pieces + 1) the tokens of each piece, and last the separators, which belong to none."""
         raise AssertionError("every convolution has its own")
 
 

@@ -1,4 +1,4 @@
-"""What an encoder is: sentences in, one vector a sentence out."""
+"""The base class of encoders: sentences in, one vector a sentence out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from fedrel.kernels.dropout import Draws, kept
 
 
 class Encoder(nn.Module):
+    """Has a table of word vectors, and makes vectors of `hidden` numbers."""
+
     hidden: int
     words: WordTable
 
@@ -21,10 +23,11 @@ class Encoder(nn.Module):
     draws: Draws | None = None
 
     def encode(self, batch: Batch) -> Tensor:
-        """(S, hidden)."""
+        """(S, hidden) the vectors of the batch's sentences, before dropout."""
         raise AssertionError("every encoder has its own")
 
     def drop(self, vectors: Tensor) -> Tensor:
+        """Dropout of the current training; the vectors themselves outside of training."""
         if not self.training or not self.dropout or self.draws is None:
             return vectors
         return vectors * kept(vectors, self.draws.next_key(), self.dropout)

@@ -38,23 +38,24 @@ class WordTable(nn.Module):
         self._handed_in: list[tuple[Tensor, Tensor]] = []  # words, and the gradients of their vectors
 
     def load(self, rows: Tensor) -> None:
-        """Takes over a (v, D) table, which it will change; row 0 is padding."""
+        """Takes over a table (v, D), which training will change in place; row 0 is padding."""
         self.rows = rows
         self._restart()
 
     def pulled(self, push: Tensor | None) -> None:
-        """Training will pull to the rows as they are now, and push by these (v, D)."""
+        """From now on, steps pull to the rows as they are now, and push by these (v, D)."""
         self._start = self.rows.clone()
         if push is not None:
             push[0] = 0  # padding stays where it is
         self._push = push
 
     def distinct(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The vectors (U, D) of the distinct words among these, and the place of every token among them."""
+        """(U, D) the vectors of the distinct ones of the tokens (T,), and (T,) the place of every token among them."""
         found, places = distinct(tokens, len(self.rows))
         return self(found), places
 
     def forward(self, tokens: Tensor) -> Tensor:
+        """(T, D) the vectors of the tokens (T,); their gradient is what the next step uses."""
         vectors = self.values(tokens)  # (T, D)
         if self.trainable and torch.is_grad_enabled():
             vectors.requires_grad_()
@@ -62,12 +63,12 @@ class WordTable(nn.Module):
         return vectors
 
     def hand_in(self, tokens: Tensor, grad: Tensor) -> None:
-        """The gradient of these words' vectors, found without autograd."""
+        """Leaves the gradient (U, D) of these words' (U,) vectors for the next step, where autograd did not find it."""
         if self.trainable:
             self._handed_in.append((tokens, grad))
 
     def values(self, chosen: Tensor) -> Tensor:
-        """The current vectors of these rows."""
+        """(T, D) the current vectors of the chosen rows (T,)."""
         self.reads += 1
         vectors = self.rows.index_select(0, chosen)
         if self.factor != 1.0:
@@ -102,8 +103,8 @@ class WordTable(nn.Module):
                 self.rows[0] = 0
 
     def stepped(self, steps: int, factor: float, lr: float, weight_decay: float) -> None:
-        """So many steps without a pull were made on the rows by somebody else (see kernels/step.py), who leaves them
-        with this factor.
+        """Records so many steps without a pull that the compiled step made on the rows (see kernels/step.py), and the
+        factor that it left.
         """
         if self.trainable:
             start, push = self.elsewhere
@@ -115,7 +116,7 @@ class WordTable(nn.Module):
         self.factor, self.anchor, self.shift = 1.0, 0.0, 0.0
 
     def gradient(self) -> Tensor:
-        """(v, D) of all rows, for optimisers that need it whole, from the vectors handed out since the last time."""
+        """(v, D) the gradient of all rows, for optimisers that need it whole, since the last step."""
         whole = torch.zeros_like(self.rows)
         for tokens, grad in self._gradients():
             whole.index_add_(0, tokens, grad)
@@ -123,7 +124,7 @@ class WordTable(nn.Module):
         return whole
 
     def _gradients(self) -> list[tuple[Tensor, Tensor]]:
-        """Words and the gradients of their vectors, since the last time."""
+        """Words and the gradients of their vectors, since the last step; they are handed out once."""
         found = [(tokens, vectors.grad) for tokens, vectors in self._seen if vectors.grad is not None]
         found += self._handed_in
         self._seen, self._handed_in = [], []

@@ -30,7 +30,7 @@ from fedrel.experiment.parties import Participant, participate, read_agreed
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, POLICY, open_kit
 from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
-from fedrel.learning.fit import Fitted, Work, fit_alone, meeting
+from fedrel.learning.fit import Fitted, Work, fit_alone, rendezvous
 from fedrel.privacy.blind import of_agreement
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.policy import Policy
@@ -224,11 +224,11 @@ class Worker:
                 raise RefusedError(objection)
             return fit_alone(work)
 
-        token = meeting.set(fit_if_allowed)
+        token = rendezvous.set(fit_if_allowed)
         try:
             yield
         finally:
-            meeting.reset(token)
+            rendezvous.reset(token)
 
     def _leave(self, request: Request, reply: Record, *, half: bool) -> Outcome:
         """Encodes a reply and passes it on to `_again`."""

@@ -1,8 +1,8 @@
-"""The gradient of the usual training step without autograd: a convolution, plain cross-entropy on single sentences.
+"""The compiled step: the usual training step, a convolution under cross-entropy on single sentences, without autograd.
 
-It is the gradient that autograd finds, but for rounding. No graph is built and little is allocated; of the few calls
-that are left each does much and lets other threads run, so that two platforms side by side are nearly twice as fast
-as one. What is not usual (a loss of its own, whole bags, a GPU, no numba) is left to autograd.
+It is the gradient that autograd finds, but for rounding. No graph is built and little is allocated; the few calls that
+are left do much each and let other threads run, so that two platforms side by side are nearly twice as fast as one.
+Everything else (a loss of its own, whole bags, classes that did not opt in, a GPU, no numba) is left to autograd.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fedrel.kernels.table_convolution import arrays_of
 from fedrel.learning.losses import Loss, cross_entropy
 from fedrel.learning.model import Model, plain_convolution_of
 
-_STEPS = 64  # of one call, after which Ctrl-C is heard
+_STEPS = 64  # of one call; SIGINT is handled between two calls
 
 
-def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> ByHand | None:
-    """For steps on that many single sentences; None where only autograd can do it."""
+def compiled_step_of(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> CompiledStep | None:
+    """For steps on up to `at_once` single sentences; None where only autograd computes what is asked for."""
     encoder = plain_convolution_of(model)
     usual_loss = loss is cross_entropy or (loss is None and opted_in(model.denoiser, "plain_logits"))
     if (
@@ -41,17 +41,19 @@ def by_hand(model: Model, shard: Shard, loss: Loss | None, *, at_once: int) -> B
         and type(shard) is PackedShard
         and len(shard)
     ):
-        return ByHand(model, encoder, shard, at_once)
+        return CompiledStep(model, encoder, shard, at_once)
     return None
 
 
-class ByHand:
-    """Made for one training. Called with sentences, it puts the gradient where autograd would and returns the loss."""
+class CompiledStep:
+    """Steps of one training. Called with sentences (S,), it leaves the gradients where autograd would, and returns the
+    mean loss.
+    """
 
     def __init__(self, model: Model, encoder: Convolution, shard: PackedShard, at_once: int) -> None:
         self.encoder = encoder
         longest = (shard.starts[1:] - shard.starts[:-1]).topk(min(at_once, len(shard))).values
-        tokens, sentences = int(longest.sum()), len(longest)  # the most that can meet in a step
+        tokens, sentences = int(longest.sum()), len(longest)  # the most that a step can have
         lengths = encoder.piece_lengths(shard)
         columns = (shard.tokens, shard.head_distance, shard.tail_distance, shard.starts, lengths, shard.labels)
         self.text = Text(*arrays_of(*columns))
@@ -99,7 +101,7 @@ class ByHand:
         return torch.tensor(loss, dtype=vectors.dtype)
 
     def descend(self, order: Tensor, batch: int, *, lr: float, weight_decay: float) -> Tensor:
-        """Steps of SGD on these sentences, some at a time; returns the loss of every step."""
+        """(steps,) the losses of whole steps of SGD on the sentences of `order`, `batch` at a time."""
         words = self.encoder.words
         descent = Descent(1.0 - lr * weight_decay, lr, words.trainable, SMALL)
         losses = np.empty(math.ceil(len(order) / batch), self.kind)
@@ -115,7 +117,7 @@ class ByHand:
         return torch.from_numpy(losses)
 
     def _draws(self, count: int) -> tuple[Any, Dropout]:
-        """The keys of so many steps."""
+        """The keys of dropout for so many steps (count,), and what they are compared with."""
         draws, dropout = self.encoder.draws, self.encoder.dropout
         if draws is None or not dropout:
             draws, dropout = Draws(0), 0.0

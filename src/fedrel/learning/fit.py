@@ -1,4 +1,4 @@
-"""The only training loop."""
+"""The training loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedrel.config import Training
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
-from fedrel.learning.compiled_step import by_hand
+from fedrel.learning.compiled_step import compiled_step_of
 from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, SGD
@@ -25,36 +25,38 @@ from fedrel.util.seeds import generator
 
 @dataclass(frozen=True)
 class Fitted:
+    """What training did."""
+
     steps: int
     loss: float  # mean over the steps of the last epoch
-    sentences: Tensor  # those that training looked at
+    sentences: Tensor  # (n,) that it was trained on
 
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to train."""
+    """A model to train, and everything that training depends on."""
 
     model: Model  # as loaded
     shard: Shard
     training: Training
     lr: float
     seed: int
-    sentences: Tensor  # to look at
+    sentences: Tensor  # (n,) to train on
     plain: bool  # sentence by sentence; otherwise bag by bag
     loss: Loss | None
     pull: Pull | None
 
     def orders(self) -> Iterator[Tensor]:
-        """Of every epoch, what training reads in its order: places of sentences, or of bags."""
+        """Of every epoch, the order in which training reads: places of sentences, or of bags."""
         units = self.sentences if self.plain else torch.arange(self.shard.bags)
         order = generator(self.seed, torch.device("cpu"))  # the same wherever the model is
         for _ in range(self.training.epochs):
             yield units[torch.randperm(len(units), generator=order)]
 
 
-Meeting = Callable[[Work], Fitted]
-meeting: ContextVar[Meeting | None] = ContextVar("meeting", default=None)
-"""Where several platforms' work meets, if somebody wants to do it as one (see stacked/training.py)."""
+Rendezvous = Callable[[Work], Fitted]
+rendezvous: ContextVar[Rendezvous | None] = ContextVar("rendezvous", default=None)
+"""Where the works of several platforms meet to be stacked (see stacked/training.py); None: each is trained at once."""
 
 
 def fit(
@@ -78,11 +80,12 @@ def fit(
     if isinstance(shard, PieceShard):
         shard = shard.at(model.device)
     work = Work(model, shard, training, lr, seed, sentences, plain, loss, pull)
-    return (meeting.get() or fit_alone)(work)
+    return (rendezvous.get() or fit_alone)(work)
 
 
 @timed("train")
 def fit_alone(work: Work) -> Fitted:
+    """Trains one platform by itself. Raises DivergedError when the loss or the weights are not finite."""
     model, training = work.model, work.training
     steps = 0
     mean_loss = 0.0
@@ -106,17 +109,17 @@ def _epoch_of(work: Work) -> Callable[[Tensor], Tensor]:
     model, training = work.model, work.training
     whole = training.micro_batch == 0 or training.micro_batch >= training.batch
     able = whole and (work.plain or model.denoiser.chooses)
-    hand = by_hand(model, work.shard, work.loss, at_once=training.batch) if able else None
+    compiled = compiled_step_of(model, work.shard, work.loss, at_once=training.batch) if able else None
     kind = OPTIMIZERS[training.optimizer]
-    if hand and work.plain and kind is SGD and work.pull is None:
-        return lambda order: hand.descend(order, training.batch, lr=work.lr, weight_decay=training.weight_decay)
+    if compiled and work.plain and kind is SGD and work.pull is None:
+        return lambda order: compiled.descend(order, training.batch, lr=work.lr, weight_decay=training.weight_decay)
     optimizer = kind(model, training, work.lr, work.pull)
 
     def step(units: Tensor) -> Tensor:
-        if hand is None:
+        if compiled is None:
             loss = _backward(work, units)
         else:
-            loss = hand(units if work.plain else model.choose_in(work.shard, units))
+            loss = compiled(units if work.plain else model.choose_in(work.shard, units))
         optimizer.step()
         return loss
 
@@ -128,7 +131,9 @@ def _epoch_of(work: Work) -> Callable[[Tensor], Tensor]:
 
 
 def _backward(work: Work, units: Tensor) -> Tensor:
-    """Gradients of the mean loss over these units, added up over as many at a time as memory has room for."""
+    """Leaves the gradients of the mean loss over these units, found in micro-batches if the settings ask for them;
+    returns the loss.
+    """
     parts = []
     for some in torch.split(units, work.training.micro_batch or len(units)):
         value = work.model.loss(_batch(work, some).to(work.model.device), work.loss)
@@ -140,6 +145,7 @@ def _backward(work: Work, units: Tensor) -> Tensor:
 
 
 def _batch(work: Work, units: Tensor) -> Batch:
+    """What a step reads of these sentences or bags."""
     if work.plain:
         return work.shard.sentences(units)
     if work.model.denoiser.chooses:

@@ -1,4 +1,4 @@
-"""Losses on single sentences that stand in for plain cross-entropy. Each returns the mean over the batch."""
+"""Losses on single sentences that take the place of plain cross-entropy. Each returns the mean over the batch."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ Loss = Callable[[Output], Tensor]
 
 
 def cross_entropy(output: Output) -> Tensor:
+    """The loss of plain training. The compiled step knows this very function, and computes it without autograd."""
     return F.cross_entropy(output.logits, output.labels)
 
 
 def scaled(logits: Tensor, counts: Tensor, alpha: float) -> Tensor:
-    """FedRS: logits (S, R) of classes without a sentence here (counts (R,) 0), times alpha."""
+    """FedRS: logits (S, R), those of classes without a sentence on the platform (counts (R,) of 0) times alpha."""
     return logits * torch.where(counts > 0, 1.0, alpha).to(logits.dtype)
 
 
 def calibrated(logits: Tensor, counts: Tensor, tau: float) -> Tensor:
-    """FedLC: z_c - tau · n_c^(-1/4), n_c at least 1."""
+    """FedLC: logits (S, R) less tau · n_c^(-1/4), n_c the count (R,) of the class, at least 1."""
     return logits - tau * counts.clamp(min=1).to(logits.dtype) ** -0.25
 
 
 def contrast(vectors: Tensor, global_: Tensor, previous: Tensor, temperature: float) -> Tensor:
-    """MOON: -log of how much nearer z (S, H) is to the global model's than to the previous local model's."""
+    """MOON: small where the vectors (S, H) are nearer to the global model's than to the previous local model's."""
     near = F.cosine_similarity(vectors, global_, dim=1) / temperature  # (S,)
     far = F.cosine_similarity(vectors, previous, dim=1) / temperature
     return F.softplus(far - near).mean()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.denoisers import Denoiser, best_of_runs, best_sentences
+from fedrel.denoisers import Denoiser, best_sentences, first_best
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
@@ -25,6 +25,8 @@ WORDS = "words"  # the name of the word table among the weights
 
 
 class Model(nn.Module):
+    """An encoder, a linear classifier over R relations, and a denoiser."""
+
     def __init__(
         self,
         encoder: Encoder,
@@ -100,12 +102,14 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def is_finite(self) -> bool:
-        """A sum is finite only if everything in it is, and costs one pass."""
+        """Whether all weights are finite: a sum is finite only if everything in it is, and costs one pass."""
         tensors: list[Tensor] = [*(value for _, value in self.trained_parameters()), self.encoder.words.rows]
         return math.isfinite(float(torch.stack([tensor.sum() for tensor in tensors]).sum()))
 
     def loss(self, batch: Batch, loss: Loss | None = None) -> Tensor:
-        """Mean over the batch's bags, in training mode: the denoiser's own loss, or this one on single sentences."""
+        """() the mean over the batch, in training mode: cross-entropy of the denoiser's logits on bags, or the given
+        loss on single sentences.
+        """
         vectors = self._read(batch)
         if loss is None:
             logits = self.denoiser.logits(vectors, batch.bag, batch.labels, self.classifier, self.encoder.drop)
@@ -114,7 +118,7 @@ class Model(nn.Module):
         return loss(Output(vectors, logits, batch.labels, batch.sentences))
 
     def draw_from(self, seed: int | None, dropout: float) -> None:
-        """Sets what dropout draws from; None: nothing is dropped."""
+        """Sets the share that dropout drops, and the seed that it draws from; None: nothing is dropped."""
         self.encoder.dropout = dropout
         self.encoder.draws = None if seed is None else Draws(seed)
         if seed is not None and self.device.type == "cuda":
@@ -136,7 +140,7 @@ class Model(nn.Module):
     @timed("score")
     @torch.no_grad()
     def score_bags(self, shard: Shard) -> Tensor:
-        """(bags, R) in evaluation mode, on the CPU."""
+        """(bags, R) how much each bag supports each relation, in evaluation mode, on the CPU."""
         self.eval()
         parts = [
             self.denoiser.score(self._read(batch), batch.bag, len(batch.labels), self.classifier).cpu()
@@ -147,7 +151,9 @@ class Model(nn.Module):
     @timed("score")
     @torch.no_grad()
     def score_sentences(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(U, R) of the bags and (S, R) of each sentence by itself, in evaluation mode, on the CPU."""
+        """(U, R) the scores of the batch's bags and (S, R) the probabilities of each sentence by itself, in evaluation
+        mode, on the CPU.
+        """
         self.eval()
         vectors = self._read(batch.to(self.device))
         alone = torch.softmax(self.classifier(vectors), dim=1)
@@ -166,9 +172,11 @@ class Model(nn.Module):
         return torch.cat(parts) if parts else torch.zeros(0)
 
     def choose(self, shard: Shard) -> tuple[Tensor, Tensor]:
-        """Per bag, the place and the probability of the sentence most likely to express the bag's label."""
+        """(bags,) the place in the shard, and (bags,) the probability, of each bag's sentence most likely to express
+        its label.
+        """
         probability = self.label_probabilities(shard)
-        best = best_of_runs(probability, shard.bag_starts)
+        best = first_best(probability, shard.bag_of_sentences(), shard.bags)
         return best, probability[best]
 
     @torch.no_grad()
@@ -183,7 +191,7 @@ class Model(nn.Module):
         return batch.sentences[best].cpu()
 
     def _read(self, batch: Batch) -> Tensor:
-        """(S, H)."""
+        """(S, H) the sentence vectors."""
         return self.encoder.encode(batch) if batch.vectors is None else batch.vectors
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:

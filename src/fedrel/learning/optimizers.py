@@ -1,4 +1,4 @@
-"""How a gradient becomes a step. Both optimisers begin anew whenever a platform begins to train."""
+"""SGD and AdamW on a model with a word table. Both begin anew whenever a platform begins to train."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from fedrel.learning.proximal import Pull
 
 
 class Optimizer(Protocol):
-    def step(self) -> None: ...
+    def step(self) -> None:
+        """Moves the weights by the gradients that they hold, and clears these. A weight without a gradient rests,
+        unless it is pulled.
+        """
 
 
 class SGD:
@@ -54,7 +57,7 @@ class SGD:
 
 
 class AdamW:
-    """Loshchilov & Hutter, ICLR 2019. Of a word table, the rows of the shard; others only decay."""
+    """Loshchilov & Hutter, ICLR 2019. Rows of the word table that the shard lacks only decay."""
 
     def __init__(self, model: Model, training: Training, lr: float, pull: Pull | None) -> None:
         self.decay = 1.0 - lr * training.weight_decay
@@ -83,7 +86,7 @@ class AdamW:
 
 
 class Pulls:
-    """A pull, ready for the weights that the model was loaded with."""
+    """A pull on the weights that the model is loaded with."""
 
     def __init__(self, model: Model, pull: Pull) -> None:
         self.strength = pull.strength
@@ -98,6 +101,7 @@ class Pulls:
                 self.push[WORDS] = push
 
     def add_to(self, name: str, weight: Tensor, grad: Tensor) -> None:
+        """grad += strength · (weight - its start) + its push, in place."""
         if self.strength:
             grad.add_(weight - self.start[name], alpha=self.strength)
         if name in self.push:

@@ -1,4 +1,4 @@
-"""The part of a local objective that speaks of the weights alone."""
+"""The part of a local objective that depends on the weights alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Pull:
 
 
 def too_strong(setting: str, strength: float, training: Training) -> str | None:
-    """A sentence, if a step of plain gradient descent would carry the weights beyond what pulls at them."""
+    """What to change, if a step of plain gradient descent would carry the weights beyond where they are pulled to;
+    None: nothing.
+    """
     if training.optimizer != "sgd" or training.lr * (strength + training.weight_decay) < 1:
         return None
     return f"training.lr times method.{setting} must be below 1, or every step overshoots the global model"

@@ -1,7 +1,7 @@
-"""A convolution that reads for many platforms at once, each with weights of its own, and finds its gradients by hand.
+"""The convolution of many platforms at once, each with weights of its own, forward and backward.
 
-The weights lie along a platform axis, so every layer is one batched product. Sentences of a platform stand end to end,
-and only the end of a platform's row is padded. Nothing waits for the device and all shapes are known beforehand, so
+The weights are stacked along a platform axis, so every layer is one batched product. The sentences of a platform lie
+end to end, and only the end of its row is padded. Nothing waits for the device and all shapes are known beforehand, so
 that a step can be recorded as a CUDA graph.
 """
 
@@ -24,56 +24,56 @@ WEIGHT, BIAS = "encoder.convolution.weight", "encoder.convolution.bias"
 
 
 @dataclass(frozen=True)
-class Library:
-    """All sentences of all platforms, end to end, with numbers of words that count through the platforms' tables laid
-    below each other. Its last token is a separator.
+class Text:
+    """All sentences of all platforms, end to end. Word numbers are rows of the platforms' stacked tables. The last
+    token is a separator.
     """
 
     starts: Tensor  # (all sentences + 1,)
     tokens: Tensor  # (all tokens + 1,) int32
     heads: Tensor  # (all tokens + 1,) int16
-    tails: Tensor
+    tails: Tensor  # (all tokens + 1,) int16
     lengths: Tensor  # (all sentences, pieces + 1)
     labels: Tensor  # (all sentences,)
-    separator: Tensor  # () the place of the last token
+    separator: Tensor  # () the place of the separator
 
 
 @dataclass(frozen=True)
-class Read:
-    """What n platforms read in one step, S sentences and T tokens each, and what they made of it."""
+class Forward:
+    """What n platforms read in one step, padded to S sentences and T tokens each, and what became of it."""
 
-    words: Tensor  # (n·T,) rows of the tables
-    heads: Tensor  # (n·T,) rows of the position tables, laid below each other
-    tails: Tensor
+    words: Tensor  # (n·T,) rows of the stacked word tables
+    heads: Tensor  # (n·T,) rows of the stacked position tables
+    tails: Tensor  # (n·T,)
     windows: Tensor  # (n, T, window·D)
-    rows: Tensor  # (n·S·pieces, F) where the maxima stand
+    rows: Tensor  # (n·S·pieces, F) the token of each maximum, n·T in an empty piece
     vectors: Tensor  # (n, S, H)
 
 
-def read(
+def forward(
     encoder: Convolution,
-    library: Library,
+    text: Text,
     chosen: Tensor,
     tokens: int,
     weights: Named,
     vectors_of: Callable[[Tensor], Tensor],
-) -> Read:
-    """`chosen` (n, S): sentences of the library, -1 for none; `tokens`: as many as a platform reads at most;
-    `vectors_of`: words' vectors, by row.
+) -> Forward:
+    """`chosen` (n, S): sentences of the text, -1 for padding; `tokens`: T; `weights` (n, …) by name; `vectors_of`: the
+    vectors (…, D) of rows of the stacked word tables.
     """
     n, count = chosen.shape
     real = chosen >= 0
     sentence = chosen.clamp(min=0)
-    first = library.starts[sentence]
-    size = torch.where(real, library.starts[sentence + 1] - first, 0)
+    first = text.starts[sentence]
+    size = torch.where(real, text.starts[sentence + 1] - first, 0)
     ends = size.cumsum(1)  # (n, S)
     place = torch.arange(tokens, device=chosen.device).repeat(n, 1)
     which = torch.searchsorted(ends, place, right=True).clamp_(max=count - 1)  # (n, T) the sentence of every token
     source = (first - ends + size).gather(1, which) + place
-    source = torch.where(place < ends[:, -1:], source, library.separator).view(-1)  # (n·T,)
-    words = library.tokens[source]
+    source = torch.where(place < ends[:, -1:], source, text.separator).view(-1)  # (n·T,)
+    words = text.tokens[source]
     shift = torch.arange(n, device=chosen.device)[:, None].expand(n, tokens).reshape(-1) * weights[HEAD].shape[1]
-    heads, tails = library.heads[source] + shift, library.tails[source] + shift
+    heads, tails = text.heads[source] + shift, text.tails[source] + shift
     parts = [vectors_of(words), weights[HEAD].flatten(0, 1)[heads], weights[TAIL].flatten(0, 1)[tails]]
     width = sum(part.shape[1] for part in parts)
     half = encoder.window // 2
@@ -84,7 +84,7 @@ def read(
         begin += part.shape[1]
     windows = windows_of(padded, encoder.window)
     features = torch.baddbmm(weights[BIAS][:, None], windows, weights[WEIGHT].transpose(1, 2))  # (n, T, F)
-    lengths = torch.where(real[:, :, None], library.lengths[sentence], 0)  # (n, S, pieces + 1)
+    lengths = torch.where(real[:, :, None], text.lengths[sentence], 0)  # (n, S, pieces + 1)
     inner = (
         lengths.cumsum(2) + (ends - size)[:, :, None] + torch.arange(n, device=chosen.device)[:, None, None] * tokens
     )
@@ -93,11 +93,11 @@ def read(
         features.flatten(0, 1), inner[:, :, :pieces].flatten().contiguous(), lengths[:, :, :pieces].reshape(-1)
     )
     vectors = encoder.activation(maxima.view(n, count, encoder.hidden))
-    return Read(words, heads, tails, windows, rows, vectors)
+    return Forward(words, heads, tails, windows, rows, vectors)
 
 
-def gradients(encoder: Convolution, seen: Read, grad: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, Named]:
-    """From that of the vectors (n, S, H): of the words' vectors (n, T, D), and of the encoder's weights by name."""
+def backward(encoder: Convolution, seen: Forward, grad: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, Named]:
+    """The gradient of the vectors (n, S, H) → of the words' vectors (n, T, D), and of the encoder's weights by name."""
     n, tokens = seen.windows.shape[:2]
     to_maxima = (grad * SLOPES[encoder.activation](seen.vectors)).reshape(-1, encoder.filters)
     real = seen.rows < n * tokens

@@ -17,7 +17,7 @@ from fedrel.learning.model import Model, plain_convolution_of
 from fedrel.learning.named import Named
 from fedrel.learning.optimizers import Pulls
 from fedrel.stacked.buffers import BufferPool
-from fedrel.stacked.convolution import Library, gradients, read
+from fedrel.stacked.convolution import Text, backward, forward
 from fedrel.stacked.heads import Gradients, Step, head_of
 from fedrel.stacked.schedule import Schedule
 from fedrel.stacked.updates import Change, StackedAdamW, StackedPulls, StackedSGD, Update
@@ -61,7 +61,7 @@ class Program:
             if self.training.optimizer == "sgd"
             else StackedAdamW(self.training, self.words, stacked_pulls, self.weights, pool)
         )
-        self.head = head_of(works, plan, pool, capacity, self.library.labels)
+        self.head = head_of(works, plan, pool, capacity, self.text.labels)
         self.recordable = bool(self.head.shape)
         self.shape = (
             *(self.dtype, self.training, self.encoder.activation, len(self.weights), self.encoder.words.trainable),
@@ -89,7 +89,7 @@ class Program:
         end = torch.zeros(1, dtype=torch.int64, device=self.device)
         starts = [shard.starts[:-1] + int(begin) for shard, begin in zip(shards, tokens, strict=False)]
         words = [shard.tokens + int(begin) for shard, begin in zip(shards, self.words.begins, strict=False)]
-        self.library = Library(
+        self.text = Text(
             starts=joined("starts", [*starts, end + int(tokens[-1])]),
             tokens=joined("tokens", [*words, end.int()]),
             heads=joined("heads", [*(shard.head_distance for shard in shards), end.short()]),
@@ -140,12 +140,12 @@ class Program:
         weights = Named({name: value[:n] for name, value in self.weights.items()})
         numbers = self.words.numbers.index_select(0, self.counter)[0]
         chosen = self.chosen.index_select(0, self.counter)[0, :n, : shape.sentences]  # (n, S)
-        seen = read(
-            self.encoder, self.library, chosen, tokens, weights, lambda words: self.words.values(words, numbers)
+        seen = forward(
+            self.encoder, self.text, chosen, tokens, weights, lambda words: self.words.values(words, numbers)
         )
         found = self.head(Step(step, self.counter, seen.vectors, chosen), weights)
         to_vectors = torch.zeros_like(seen.vectors) if found.vectors is None else found.vectors
-        to_words, own = gradients(self.encoder, seen, to_vectors, weights)
+        to_words, own = backward(self.encoder, seen, to_vectors, weights)
         grads, reached = self._all_gradients(found, own, weights)
         trains = (chosen >= 0).any(1).to(self.dtype)  # (n,) who still does
         self.losses[:, :n].index_copy_(0, self.counter, found.losses[None])

@@ -1,4 +1,4 @@
-"""Who reads what when, in a cohort that trains together."""
+"""Which sentences each platform reads in each step of stacked training."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ _AROUND = 8  # sentences of a step are rounded up to multiples of it, or of an e
 
 @dataclass(frozen=True)
 class BagsRead:
-    """Which bags one platform reads, U at a time."""
+    """The bags that one platform reads, up to U in a step."""
 
-    bag: np.ndarray  # (steps, s) of every sentence that is read, its bag in the step; -1 where there is none
-    labels: np.ndarray  # (steps, U) -1 where there is none
+    bag: np.ndarray  # (steps, s) of every sentence that is read, its bag in the step; -1 for padding
+    labels: np.ndarray  # (steps, U) of the bags; -1 for padding
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """P platforms, those with the most steps first; in every step each reads up to S sentences of its own."""
+    """The steps of P platforms, those with the most steps first; in each step a platform reads up to S sentences."""
 
     steps: list[int]  # (P,) of each platform
     epochs: list[list[int]]  # of each platform, the step that each epoch ends before
-    chosen: Tensor  # (steps, P, S) int64, places in the platform's shard; -1 where there is none
+    chosen: Tensor  # (steps, P, S) int64, places in the platform's shard; -1 for padding
     bags: list[BagsRead]  # of each platform, if they train bag by bag
 
     def active(self, step: int) -> int:
-        """How many platforms still train then: the first ones."""
+        """How many platforms train in this step; they are the first ones."""
         return sum(steps > step for steps in self.steps)
 
     def widest(self) -> list[int]:
-        """Of every step, the most sentences that a platform reads."""
+        """(steps,) the most sentences that any platform reads in each step."""
         return (self.chosen >= 0).sum(2).amax(1).tolist()
 
 
 def longest_first(works: Sequence[Work]) -> list[int]:
-    """The order in which their platforms are laid: those that finish early do so from the end."""
+    """The order in which works are stacked, as places among them: those that finish early are at the end."""
     return sorted(range(len(works)), key=lambda place: -units_of(works[place]))
 
 
 def units_of(work: Work) -> int:
+    """How many sentences, or bags, an epoch of this work reads."""
     return len(work.sentences) if work.plain else work.shard.bags
 
 
@@ -66,8 +67,8 @@ def schedule(works: Sequence[Work], capacity: int, at_least: int = 0) -> Schedul
 
 
 def bag_tables(works: Sequence[Work], plan: Schedule) -> tuple[Tensor, Tensor]:
-    """(steps, P, S) the bag of every sentence that is read, U for padding; (steps, P, U + 1) the bags' labels, -1 where
-    there is none, as in the last place. Sentences that train by themselves are bags of one.
+    """(steps, P, S) the bag of every sentence that is read, U for padding; (steps, P, U + 1) the bags' labels, -1 for
+    padding and in the last place. Where sentences train by themselves, each is a bag of one.
     """
     steps, capacity, width = plan.chosen.shape
     most = max((of.labels.shape[1] for of in plan.bags), default=width)
@@ -87,7 +88,7 @@ def bag_tables(works: Sequence[Work], plan: Schedule) -> tuple[Tensor, Tensor]:
 
 
 def _sentences(work: Work, batch: int) -> np.ndarray:
-    """(steps, batch)."""
+    """(steps, batch) the sentences that a work reads one by one; -1 for padding."""
     count = len(work.sentences)
     steps = -(-count // batch)
     rows = np.full((work.training.epochs, steps * batch), -1, np.int64)
@@ -97,7 +98,7 @@ def _sentences(work: Work, batch: int) -> np.ndarray:
 
 
 def _bags(work: Work, batch: int) -> tuple[np.ndarray, BagsRead]:
-    """(steps, s), and the bags."""
+    """(steps, s) the sentences of the bags that a work reads, -1 for padding; and which bags these are."""
     count, starts = work.shard.bags, work.shard.bag_starts.numpy()
     steps = -(-count // batch)  # of an epoch
     bags = np.concatenate([order.numpy() for order in work.orders()])  # in the order in which they are read
