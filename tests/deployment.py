@@ -1,4 +1,4 @@
-"""A real federation on loopback: a coordinator and platforms as processes of their own, over mutual TLS."""
+"""A real federation on loopback: a coordinator and platforms as separate processes, over mutual TLS."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FEDREL = str(Path(sys.executable).with_name("fedrel"))
 
 
 class Deployment:
-    """Every process is found by its parent's number, so that a test can kill the one it means."""
+    """Starts and stops the nodes, and finds each of their processes by its parent, so that a test can kill it."""
 
     def __init__(self, folder: Path, world: Path, platforms: tuple[str, ...] = ("p0", "p1", "p2")) -> None:
         self.folder, self.world, self.platforms = folder, world, platforms
         self.runs = folder / "runs"
         self.kits = folder / "kits"
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self.environments: dict[str, dict[str, str]] = {}  # of a party's processes, beside our own
+        self.environments: dict[str, dict[str, str]] = {}  # of a party's processes, in addition to our own
         self.prefixes: dict[str, list[str]] = {}  # of a party's command
         provisioning.new(self.kits, host="localhost", port=free_port(), platforms=list(platforms))
 
@@ -67,7 +67,7 @@ class Deployment:
             )
 
     def inject(self, name: str, **environment: str) -> None:
-        """Lets a party's processes do what tests/faults/injected says for these settings."""
+        """Injects the faults of tests/faults/injected into a party's processes."""
         paths = [str(INJECTED), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         self.environments[name] = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment}
 
@@ -79,7 +79,7 @@ class Deployment:
         return done
 
     def train(self, run: str, *settings: str) -> dict[str, Any]:
-        """Submits, waits for the end, and gives the result."""
+        """Submits a run, waits for its end and returns the result."""
         given = [part for setting in settings for part in ("--set", setting)]
         done = self.submit(str(self.world / "experiment.toml"), *given, "--name", run, "--follow", "--json")
         result: dict[str, Any] = json.loads(done.stdout)
@@ -104,7 +104,7 @@ class Deployment:
             return {"state": "unknown", "round": -1, "doing": "", "platforms": {}}
 
     def wait(self, run: str, wanted: Callable[[dict[str, Any]], bool], seconds: float = 120.0) -> dict[str, Any]:
-        """Until the run's status is as wanted."""
+        """Waits until the run's status is as wanted, and returns it."""
         until = time.monotonic() + seconds
         while not wanted(status := self.status(run)):
             assert time.monotonic() < until, f"{status}\n{self.story()}"
@@ -112,7 +112,7 @@ class Deployment:
         return status
 
     def processes(self, name: str) -> dict[str, int]:
-        """Of a party: `node`; `network`, the process that has it; `run` at the coordinator, `worker` on a platform."""
+        """The pids of a party's processes: `node`, `network`, `run` (at the coordinator), `worker` (on a platform)."""
         found = {"node": self.nodes[name].pid}
         for pid in descendants(self.nodes[name].pid):
             line = command_line(pid)
@@ -131,7 +131,7 @@ class Deployment:
         os.kill(self.processes(name)[kind], number)
 
     def story(self) -> str:
-        """What everybody said, for a test that failed."""
+        """The end of all logs, for a failed test."""
         logs = [*self.folder.glob("*.log"), *self.kits.glob("*/node.log")]
         return "\n".join(f"== {log.name} of {log.parent.name}\n{_end_of(log)}" for log in sorted(logs))
 

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, with a disk that can be full."""
+"""The command line as a separate process, with a disk that can be full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEDREL = [sys.executable, "-m", "fedrel.cli"]
 
 
 def start(*arguments: object, limit: int | None = None, **more) -> subprocess.Popen[str]:
-    """`limit`: the size in bytes from which on a file cannot grow, which is how a full disk looks to a program."""
+    """`limit`: the maximum file size in bytes; reaching it looks like a full disk to a program."""
 
     def cap():
         if limit is not None:

@@ -38,7 +38,7 @@ class Tap:
         self._down = False
 
     def cut(self) -> None:
-        """Nothing goes through until it is mended; what was open is broken."""
+        """Closes all connections and accepts no data until `mend`."""
         self._down = True
         for it in list(self._sockets):
             with contextlib.suppress(OSError):
@@ -95,19 +95,19 @@ def _pass_on(source: socket.socket, target: socket.socket, copy: bytearray) -> N
 
 
 def plain(talk: tuple[bytearray, bytearray], key_log: Path) -> tuple[bytes, bytes]:
-    """What a connection carried, in both directions. Every record is authenticated, so nothing is overlooked."""
+    """The plain text of a connection, in both directions. Every record is authenticated, so none is overlooked."""
     there, back = (list(_records(bytes(stream))) for stream in talk)
     if not there or not back or back[0][0] != _HANDSHAKE:
-        return b"", b""  # nothing was ever said over it
+        return b"", b""  # no data was ever sent
     random = there[0][1][6:38]
-    session = back[0][1][38]  # the length of a field of no fixed one
+    session = back[0][1][38]  # the length of the session ID, which varies
     suite = back[0][1][39 + session : 41 + session]
     secrets = _secrets(key_log, random)
     return _opened(there, "CLIENT", suite, secrets), _opened(back, "SERVER", suite, secrets)
 
 
 def _records(stream: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Type, content and header of each; one that has not arrived whole is left out."""
+    """Type, content and header of each TLS record; an incomplete one is left out."""
     at = 0
     while at + 5 <= len(stream):
         end = at + 5 + int.from_bytes(stream[at + 3 : at + 5], "big")
@@ -123,7 +123,7 @@ def _secrets(key_log: Path, random: bytes) -> dict[str, bytes]:
 
 
 def _opened(records: list[tuple[int, bytes, bytes]], side: str, suite: bytes, secrets: dict[str, bytes]) -> bytes:
-    """First comes the handshake, under keys of its own: where those fail, the talk itself begins."""
+    """The decrypted records. Handshake keys come first; where they fail, the application data begins."""
     digest, cipher, size = _SUITES[suite]
     keys = iter([f"{side}_HANDSHAKE_TRAFFIC_SECRET", f"{side}_TRAFFIC_SECRET_0"])
 
@@ -142,7 +142,7 @@ def _opened(records: list[tuple[int, bytes, bytes]], side: str, suite: bytes, se
             key, start, numbers = next_key()
             inner = key.decrypt(_nonce(start, next(numbers)), sealed, header)
         inner = inner.rstrip(b"\0")
-        if inner[-1] == _ENCRYPTED:  # of the talk, and not of the handshake or an alarm
+        if inner[-1] == _ENCRYPTED:  # application data, not handshake or alert
             content += inner[:-1]
     return bytes(content)
 

@@ -1,4 +1,4 @@
-"""One tiny world for all attacks, and federations on it that most of them share."""
+"""One tiny world for all attacks, and the federations that most of them share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def world(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def place(world) -> Iterator[Place]:
-    """A coordinator's node alone. The folder can be entered by everybody: what keeps others out is our own doing."""
+    """A coordinator's node only. Its folder can be entered by all users, so only our own file modes protect it."""
     with tempfile.TemporaryDirectory(prefix="fedrel-attacked-") as folder:
         Path(folder).chmod(0o755)
         made = Place(Path(folder), world)
@@ -31,7 +31,7 @@ def place(world) -> Iterator[Place]:
 
 @pytest.fixture
 def works_after(place) -> Iterator[None]:
-    """Whatever the attack was, the federation answers afterwards, and none of its processes had to be replaced."""
+    """After each attack, the federation still answers, and none of its processes had to be replaced."""
     before = place.children()
     yield
     place.still_works()

@@ -1,4 +1,4 @@
-"""A process with a platform's whole kit that answers what it likes. Each of its lies is told once, in turn."""
+"""A process with a platform's complete kit that sends false replies. Each lie is used once, in turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedrel.protocol.codec import Record, decode, encode
 from fedrel.protocol.records import named_in
 from tests.attacks.wire import Wire, context, framed
 
-SENTENCES = 40  # that it says it has
+SENTENCES = 40  # how many it claims to have
 EVIL = "[/x]\x1b[2J\x1b]0;owned\x07\u202e<script>alert(1)</script>\r\n{{7*7}}"
 
 
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Liar(threading.Thread):
-    """`lies`: by task, functions of (liar, asked) that send something; when they are used up, it is honest."""
+    """`lies`: by task, functions of (liar, asked) that send something; once they are used up, it is honest."""
 
     def __init__(self, kit: Path, lies: dict[str, list[Callable[[Liar, Asked], Any]]]) -> None:
         super().__init__(daemon=True)
@@ -43,7 +43,7 @@ class Liar(threading.Thread):
         self.signer = Signer.of(self.kit)
         self.lies = {task: list(those) for task, those in lies.items()}
         self.ended = threading.Event()
-        self.answers: dict[str, list[Any]] = {}  # by lie: what the coordinator said to it
+        self.answers: dict[str, list[Any]] = {}  # the coordinator's answers, by lie
         self.sent: list[tuple[dict[str, Any], bytes]] = []  # honest replies, to be sent again
         self.problems: list[BaseException] = []
 
@@ -76,7 +76,7 @@ class Liar(threading.Thread):
         else:
             self.say(asked, self.honest(asked))
 
-    # -- honest parts, to be made worse ---------------------------------------------------------------------------
+    # -- honest parts, for lies to modify --------------------------------------------------------------------------
 
     def honest(self, asked: Asked) -> Record:
         if asked.request.task == "begin":
@@ -95,7 +95,7 @@ class Liar(threading.Thread):
         return Reply(**made)
 
     def say(self, asked: Asked, record: Record | bytes, **other: Any) -> Answer:
-        """Signed as it should be, whatever it is."""
+        """Sends any content with a valid signature."""
         payload = record if isinstance(record, bytes) else bytes(encode(record))
         head = {"envelope": self.signer.sign(self.reply(asked, payload, **other)).as_json()}
         self.sent.append((head, payload))
@@ -106,12 +106,12 @@ class Liar(threading.Thread):
             return wire.ask("POST", f"/v1/reply/{number}", body, length=length)
 
     def signed(self, text: str, kind: str = "reply") -> dict[str, str]:
-        """An envelope around any text."""
+        """An envelope with any text and a valid signature."""
         certificate = (self.kit.folder / "sign" / "sign.crt").read_text()
         return {"text": text, "certificate": certificate, "signature": self.signer.key.sign(_signed(kind, text)).hex()}
 
     def odd_certificate(self) -> str:
-        """The own one, of a version that does not exist."""
+        """Its own certificate, with a version that does not exist."""
         der = x509.load_pem_x509_certificate((self.kit.folder / "sign" / "sign.crt").read_bytes())
         content = der.public_bytes(Encoding.DER)
         place = content.index(bytes.fromhex("a003020102")) + 4

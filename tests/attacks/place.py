@@ -1,4 +1,4 @@
-"""The federation that is attacked: real nodes on loopback, and what they write down about it."""
+"""The federation that is attacked: real nodes on loopback, and their audit trails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Place(Deployment):
         self.port = open_kit(self.kits / "admin").port
 
     def listen(self) -> Place:
-        """Starts the coordinator's node, and waits until it answers."""
+        """Starts the coordinator's node and waits until it answers."""
         self.start("coordinator")
         assert until(self.answers, 60.0), self.story()
         return self
@@ -57,7 +57,7 @@ class Place(Deployment):
             return False
 
     def still_works(self, seconds: float = 2.0) -> None:
-        """Somebody honest gets an answer soon, from processes that are the same as before."""
+        """An honest client gets an answer soon, from the same processes as before."""
         begun = time.monotonic()
         self.look()
         took = time.monotonic() - begun
@@ -68,7 +68,7 @@ class Place(Deployment):
         return list(audit.read(self.kits / name))
 
     def named(self, source: str, *words: str, seconds: float = 15.0) -> dict[str, Any]:
-        """The line of the coordinator's audit trail on whoever came from this address."""
+        """The line of the coordinator's audit trail about a connection from this address."""
 
         def found() -> dict[str, Any] | None:
             mine = (it for it in self.trail() if it.get("address") == source)
@@ -78,15 +78,15 @@ class Place(Deployment):
         assert line, f"nothing about {source} {words} in the audit trail: {self.trail()[-5:]}"
         return line
 
-    def trouble(self, run: str, *words: str, seconds: float = 60.0) -> dict[str, Any]:
-        """What the audit trail says of a platform's reply."""
+    def failure(self, run: str, *words: str, seconds: float = 60.0) -> dict[str, Any]:
+        """The line of the audit trail about a platform's refused reply."""
 
         def found() -> dict[str, Any] | None:
             mine = (it for it in self.trail() if it["event"] == "failure" and it["run"] == run)
             return next((it for it in mine if all(word in it["why"] for word in words)), None)
 
         line = until(found, seconds)
-        assert line, f"no trouble {words} in the audit trail: {self.trail()[-9:]}\n{self.story()}"
+        assert line, f"no failure {words} in the audit trail: {self.trail()[-9:]}\n{self.story()}"
         return line
 
     def cli(self, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -98,8 +98,8 @@ class Place(Deployment):
 
 
 def refused_tls(port: int, secured: ssl.SSLContext, source: str) -> str:
-    """Why a connection does not get as far as an answer; fails if it does. With TLS 1.3 the client is done first, and
-    learns that it is not wanted when it reads.
+    """Why a connection gets no answer; fails if it does. With TLS 1.3 the client finishes its handshake first, and
+    learns of the refusal when it reads.
     """
     try:
         with Wire(port, secured, source) as wire:

@@ -1,12 +1,12 @@
-"""Whoever has an admin's kit, a viewer's that wants to be one, or a recorded command.
+"""Attackers with an admin's kit, a viewer's kit, or a recorded command.
 
 | attack | what happens |
 |---|---|
 | a command signed by another role, in another's name, for something else, with an old or made-up challenge | refused |
 | a command sent twice, a reply passed off as a command, a broken envelope, an odd certificate | refused |
-| names of runs that lead elsewhere, or hold escapes and markup | refused, and shown as what they are |
-| experiments that are garbage, huge, or name files of the coordinator's machine | the run fails; nothing is told |
-| a flood of commands and runs | bounded; the status can still be read |
+| names of runs with paths, escapes or markup | refused, and shown literally |
+| experiments that are garbage, huge, or name files of the coordinator's machine | the run fails; nothing is revealed |
+| a flood of commands and runs | limited; the status can still be read |
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def send(place, envelope: Envelope | bytes, *, by: str = "admin", path: str = "/
 
 
 def refused(place, answer: Answer, *words: str) -> None:
-    """By an answer, and in the audit trail."""
+    """Both the answer and the audit trail give the reason."""
     assert answer.status == 400, answer
     assert all(word in answer.why for word in words), answer.why
     place.named(place.last_source, *words)
@@ -62,7 +62,7 @@ def test_a_recorded_command_counts_once(place):
 
 @slow
 @pytest.mark.parametrize("made_up", ["0" * 32, "", "x" * 1000, "\0", "../../x"])
-def test_a_challenge_that_the_coordinator_did_not_draw_is_none(place, made_up):
+def test_a_made_up_challenge_is_refused(place, made_up):
     kit = open_kit(place.kits / "admin")
     envelope = Signer.of(kit).sign(Command(kit.federation, made_up, "submit", "r", "x = 1"))
     refused(place, send(place, envelope), "already used or has expired")
@@ -70,18 +70,18 @@ def test_a_challenge_that_the_coordinator_did_not_draw_is_none(place, made_up):
 
 @slow
 @pytest.mark.parametrize("by", ["p0", "viewer", "coordinator"])
-def test_a_command_that_somebody_else_signed_is_refused(place, by):
-    """The admin's connection, another's signature."""
+def test_a_command_signed_by_another_party_is_refused(place, by):
+    """Over the admin's connection, with another party's signature."""
     refused(place, send(place, command(place, by=by)), "signed it instead of admin (admin)")
 
 
 @slow
-def test_an_admin_cannot_speak_in_the_name_of_another(place):
+def test_an_admin_cannot_impersonate_another(place):
     refused(place, send(place, command(place, by="second")), "second (admin) signed it")
 
 
 @slow
-def test_a_viewer_with_an_admins_signature_still_may_not_submit(place):
+def test_a_viewer_with_an_admins_signature_may_not_submit(place):
     answer = send(place, command(place), by="viewer")
     assert answer.status == 403
     place.named(place.last_source, "is not for a viewer")
@@ -100,7 +100,7 @@ def test_a_command_of_another_federation_is_refused(place):
 
 @slow
 def test_a_reply_cannot_be_passed_off_as_a_command(place):
-    """The same key, the same certificate, another kind of statement."""
+    """The same key and certificate, but another kind of statement."""
     kit = open_kit(place.kits / "admin")
     reply = Signer.of(kit).sign(Reply(kit.federation, "p0", "", "done", "", 0, ""))
     refused(place, send(place, reply), "signature does not match")
@@ -110,7 +110,7 @@ def test_a_reply_cannot_be_passed_off_as_a_command(place):
 
 @slow
 @pytest.mark.parametrize("field", ["federation", "challenge", "do", "run", "experiment"])
-def test_not_a_letter_of_a_command_can_be_changed(place, field):
+def test_no_character_of_a_command_can_be_changed(place, field):
     envelope = command(place)
     changed = {**json.loads(envelope.text), field: "changed"}
     refused(place, send(place, Envelope(json.dumps(changed), envelope.certificate, envelope.signature)), "signature")
@@ -135,12 +135,12 @@ def test_not_a_letter_of_a_command_can_be_changed(place, field):
     ],
     ids=["empty", "list", "null", "table", "types", "blank", "halves", "more", "twice", "bytes", "deep", "number"],
 )
-def test_an_envelope_that_is_none_is_refused(place, content):
+def test_an_invalid_envelope_is_refused(place, content):
     refused(place, send(place, content))
 
 
-def test_an_odd_certificate_is_refused_and_ends_nobody(place):
-    """One that says that it is of a version that does not exist, which the library has an exception of its own for."""
+def test_an_odd_certificate_is_refused_and_crashes_nothing(place):
+    """A certificate with a version that does not exist, for which the library raises a special exception."""
     certificate = x509.load_pem_x509_certificate((place.kits / "admin/sign/sign.crt").read_bytes())
     der = certificate.public_bytes(Encoding.DER)
     place_of_version = der.index(bytes.fromhex("a003020102")) + 4
@@ -185,7 +185,7 @@ NAMES = {
 
 @slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_of_a_run_leads_nowhere_else(place, name):
+def test_the_name_of_a_run_cannot_be_a_path(place, name):
     before = {path for path in place.folder.rglob("*") if "spool" not in str(path)}
     refused(place, send(place, command(place, NAMES[name])), "cannot be the name of a run")
     after = {path for path in place.folder.rglob("*") if "spool" not in str(path)}
@@ -195,7 +195,7 @@ def test_a_name_of_a_run_leads_nowhere_else(place, name):
 
 
 @slow
-def test_a_run_that_is_there_cannot_be_written_over(place):
+def test_an_existing_run_cannot_be_overwritten(place):
     (place.runs / "mine").mkdir(exist_ok=True)
     refused(place, send(place, command(place, "mine")), "there is a run with this name")
     link = place.runs / "link"
@@ -206,7 +206,7 @@ def test_a_run_that_is_there_cannot_be_written_over(place):
 
 @slow
 @pytest.mark.parametrize("run", ["nothing-like-it", "mine2"])
-def test_what_is_not_there_cannot_be_stopped_or_gone_on_with(place, run):
+def test_a_run_that_does_not_exist_cannot_be_stopped_or_resumed(place, run):
     refused(place, send(place, command(place, run, "")), "has no such run")
     refused(place, send(place, command(place, run, "", do="stop"), path="/v1/stop"), "is not running")
 
@@ -225,8 +225,8 @@ EXPERIMENTS = {
 
 @slow
 @pytest.mark.parametrize("which", EXPERIMENTS)
-def test_an_experiment_that_is_none_ends_its_run_with_a_reason(place, which):
-    """And the node is ready for the next one."""
+def test_an_invalid_experiment_fails_with_a_reason(place, which):
+    """The node is then ready for the next run."""
     text, why = EXPERIMENTS[which]
     run = f"bad-{which.replace(' ', '-')}"
     answer = send(place, command(place, run, text))
@@ -252,9 +252,9 @@ SECRETS = {
 
 @slow
 @pytest.mark.parametrize("which", SECRETS)
-def test_an_experiment_reads_no_file_of_the_coordinators_machine(place, which):
-    """An admin may submit; the coordinator's signing key is not theirs, and neither is any other file outside of the
-    coordinator's data. What the coordinator reads as words would travel to every platform.
+def test_an_experiment_can_read_no_file_of_the_coordinators_machine(place, which):
+    """An admin may submit runs, but not read the coordinator's signing key or any file outside its data folder. Files
+    that the coordinator reads as a vocabulary would be sent to every platform.
     """
     secret = place.kits / "coordinator" / "sign" / "sign.key"
     run = f"reads-{which.replace(' ', '-')}"
@@ -270,20 +270,20 @@ def test_an_experiment_reads_no_file_of_the_coordinators_machine(place, which):
 
 
 @slow
-def test_a_flood_of_looks_leaves_room_for_a_command(place):
+def test_a_flood_of_status_requests_does_not_block_commands(place):
     for _ in range(50):
         assert place.ask("viewer", "GET", "/v1/status").status == 200
     assert send(place, command(place, "after-the-flood", "[[")).status == 200
 
 
 @slow
-def test_a_queue_of_long_experiments_keeps_nobody_from_looking(place):
-    """Each as long as an experiment may be; more than a hundred do not get in."""
+def test_a_queue_of_long_experiments_does_not_block_the_status(place):
+    """Each has the maximum length of an experiment; more than a hundred are refused."""
     assert send(place, command(place, "too-long", "#" * 300_000)).status == 400
     place.named(place.last_source, "is too long")
     table, _ = config.read_table(place.world / "experiment.toml")
     assert send(place, command(place, "first", config.to_toml(table))).status == 200
-    place.wait("first", lambda it: it["state"] == "waiting")  # for platforms, of which there are none
+    place.wait("first", lambda it: it["state"] == "waiting")  # for platforms: there are none
     answers = [send(place, command(place, f"long-{number}", "#" * 250_000)).status for number in range(105)]
     assert answers.count(200) in range(85, 101)
     assert answers[-1] == 400

@@ -1,13 +1,13 @@
-"""A platform with a valid kit and an altered process: bodies, lengths, sessions, and how fast it speaks.
+"""A platform with a valid kit and a modified process: bodies, lengths, sessions, and slow transfers.
 
 | attack | what happens |
 |---|---|
 | Content-Length too short, too long, negative, huge, missing, twice; chunked; both | refused, nothing is smuggled |
-| a gigabyte announced, a bomb of gzip | refused before any of it is kept |
-| JSON that is deep, huge, not finite, twice the same, half a character | refused, or taken for what it says |
-| a head whose length is a lie | refused |
-| another's session, another's request, a flood of sessions and connections | refused; others do not notice |
-| headers and bodies that come a byte at a time | given up; others do not notice |
+| a gigabyte announced, a gzip bomb | refused before any of it is stored |
+| JSON that is deep, huge, not finite, with duplicate keys or lone surrogates | refused, or taken literally |
+| a head with a false length | refused |
+| another's session, another's request, a flood of sessions and connections | refused; others are not affected |
+| headers and bodies that arrive a byte at a time | aborted; others are not affected |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 50 * 2**20  # bytes that an attack may cost the coordinator's processes
 
 @pytest.fixture
 def no_memory(place):
-    """The attack costs next to no memory."""
+    """Asserts that the attack costs hardly any memory."""
     pids = place.children()
     before = {name: memory(pid) for name, pid in pids.items()}
     yield
@@ -39,7 +39,7 @@ def no_memory(place):
 @pytest.mark.parametrize(
     "length", ["-1", "+2", "0x2", "2,2", "2 2", "1e1", "", " ", "18446744073709551618", "9" * 30, "٢", "2;q=1"]
 )
-def test_a_length_that_is_no_number_is_refused(place, length):
+def test_an_invalid_length_is_refused(place, length):
     raw = b"POST /v1/leave HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length.encode() + b"\r\n\r\n{}"
     with place.wire("p0") as wire:
         wire.send(raw)
@@ -63,7 +63,7 @@ def test_a_length_that_is_no_number_is_refused(place, length):
     ids=["two lengths", "length first", "chunked first", "chunked", "gzip", "unknown", "a space", "identity"],
 )
 def test_nothing_is_smuggled_behind_a_body(place, headers):
-    """If two readers disagreed about where a body ends, its rest would pass for the next request."""
+    """If two parsers disagreed about where a body ends, its rest would be taken for the next request."""
     hidden = b"POST /v1/leave HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
     with place.wire("p0") as wire:
         lines = ["POST /v1/leave HTTP/1.1", "Host: localhost", *headers, "", ""]
@@ -76,7 +76,7 @@ def test_nothing_is_smuggled_behind_a_body(place, headers):
 
 @slow
 @pytest.mark.parametrize(("announced", "sent"), [(2, 100), (100, 2), (5, 0)], ids=["longer", "cut off", "empty"])
-def test_a_body_ends_where_it_was_announced_to_end(place, announced, sent):
+def test_a_body_has_its_announced_length(place, announced, sent):
     with place.wire("p0") as wire:
         head = f"POST /v1/leave HTTP/1.1\r\nHost: localhost\r\nContent-Length: {announced}\r\n\r\n"
         wire.send(head.encode() + b"{}" + b"x" * (sent - 2) if sent else head.encode())
@@ -90,7 +90,7 @@ def test_a_body_ends_where_it_was_announced_to_end(place, announced, sent):
 @slow
 @pytest.mark.parametrize("path", ["/v1/poll", "/v1/leave", "/v1/reply/1"])
 @pytest.mark.parametrize("size", [2**30, 2**40, 10**17])
-def test_a_gigabyte_that_nobody_asked_for_is_refused_when_it_is_announced(place, path, size, no_memory):
+def test_an_unrequested_gigabyte_is_refused_when_it_is_announced(place, path, size, no_memory):
     with place.wire("p0") as wire:
         answer = wire.ask("POST", path, b"x" * 2**20, length=str(size))
         assert answer.status in (0, 409, 413)
@@ -105,7 +105,7 @@ def test_a_gigabyte_of_experiment_is_refused(place, no_memory):
 
 @slow
 @pytest.mark.parametrize("path", ["/v1/poll", "/v1/leave"])
-def test_a_bomb_of_gzip_stays_as_small_as_it_came(place, path, no_memory):
+def test_a_gzip_bomb_is_not_decompressed(place, path, no_memory):
     bomb = gzip.compress(bytes(50 * 2**20))
     assert place.ask("p0", "POST", path, bomb, "Content-Encoding: gzip").status == 400
     place.named(place.last_source, "not JSON")
@@ -131,20 +131,20 @@ BOMBS = {
 
 @slow
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_json_that_is_no_poll_is_refused(place, bomb, no_memory):
+def test_json_that_is_not_a_poll_is_refused(place, bomb, no_memory):
     assert place.ask("p0", "POST", "/v1/poll", BOMBS[bomb]).status == 400
     place.named(place.last_source, "invalid message")
 
 
-def test_json_that_is_deep_kills_nobody(place, no_memory):
-    """Python's reader gives up at some depth, with an exception of its own kind; wherever it is used."""
+def test_deep_json_crashes_nothing(place, no_memory):
+    """Python's parser raises RecursionError at some depth, which must be handled wherever it is used."""
     for name, path in (("p0", "/v1/poll"), ("p0", "/v1/leave"), ("admin", "/v1/submit"), ("admin", "/v1/stop")):
         assert place.ask(name, "POST", path, BOMBS["deep"]).status == 400
         place.named(place.last_source)
 
 
 @slow
-def test_half_characters_and_escapes_in_a_version_are_shown_as_what_they_are(place):
+def test_surrogates_and_escapes_in_a_version_are_shown_literally(place):
     evil = "\ud800[/x]\x1b[2J\u202e<script>"
     body = json.dumps({"session": "e" * 32, "have": 0, "version": evil}).encode()
     with place.wire("p1") as wire:
@@ -163,21 +163,21 @@ def test_half_characters_and_escapes_in_a_version_are_shown_as_what_they_are(pla
     [b"", b"\x00", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f{}", b"\x00\x00\x02\x00{}", b"\x10\x00\x00\x00{}"],
     ids=["empty", "one byte", "4 GB", "2 GB", "as long as allowed", "longer than the body"],
 )
-def test_a_head_whose_length_is_a_lie_reaches_nobody(place, body):
-    """No request is open, so that is said first; with one open, see what a lying platform can do."""
+def test_a_head_with_a_false_length_is_refused(place, body):
+    """No request is pending here, which is the first reason for refusal; with one pending: test_lying_platform.py."""
     assert place.ask("p0", "POST", "/v1/reply/1", body).status == 409
     place.named(place.last_source, "not pending")
 
 
 @slow
-def test_an_answer_that_nobody_waits_for_is_dropped(place):
+def test_a_reply_to_no_pending_request_is_dropped(place):
     for number in (0, 1, 2, 17, 10**17):
         assert place.ask("p0", "POST", f"/v1/reply/{number}", framed({"failed": "x"})).status == 409
         place.named(place.last_source, "not pending")
 
 
 @slow
-def test_another_process_with_the_same_kit_cannot_take_the_place_of_the_first(place):
+def test_a_second_process_with_the_same_kit_cannot_replace_the_first(place):
     with place.wire("p0") as first:
         body = poll("1" * 32)
         first.send(b"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
@@ -191,7 +191,7 @@ def test_another_process_with_the_same_kit_cannot_take_the_place_of_the_first(pl
 
 
 @slow
-def test_a_session_belongs_to_the_certificate_and_not_to_whoever_names_it(place):
+def test_a_session_belongs_to_the_certificate(place):
     with place.wire("p0") as first:
         body = poll("3" * 32)
         until(lambda: "p0" not in place.look()["connected"])
@@ -202,7 +202,7 @@ def test_a_session_belongs_to_the_certificate_and_not_to_whoever_names_it(place)
 
 
 @slow
-def test_a_flood_of_sessions_is_one_platform_at_most(place, no_memory):
+def test_a_flood_of_sessions_counts_as_one_platform(place, no_memory):
     with place.wire("p2") as wire:
         for number in range(300):
             wire.send(
@@ -213,8 +213,8 @@ def test_a_flood_of_sessions_is_one_platform_at_most(place, no_memory):
     assert list(place.look()["connected"]).count("p2") <= 1
 
 
-def test_nobody_holds_more_connections_than_its_share(place):
-    """The rest are cut off at once, and others do not notice."""
+def test_the_connections_of_one_party_are_limited(place):
+    """The rest are closed at once, and others are not affected."""
     source, secured = address(), context(place.tls("p2"))
     held = []
     try:
@@ -244,8 +244,8 @@ def _open(wires: list[Wire]) -> int:
 
 
 @slow
-def test_nobody_floods_the_audit_trail_with_ever_new_refusals(place):
-    """Lengths that are all different, each of which would be a line of its own; old lines would have to go for them."""
+def test_different_refusals_cannot_flood_the_audit_trail(place):
+    """Different lengths give different reasons, each a line of its own, which could push old lines out of the trail."""
     source, before = address(), len(place.trail())
     for number in range(300):
         with place.wire("p2", source) as wire:
@@ -255,8 +255,8 @@ def test_nobody_floods_the_audit_trail_with_ever_new_refusals(place):
 
 
 @slow
-def test_headers_that_never_end_are_given_up(place):
-    """Sixteen slow ones, which is all that one party can have."""
+def test_endless_headers_are_aborted(place):
+    """Sixteen slow connections, the most that one party can have."""
     wires = [place.wire("p2") for _ in range(16)]
     try:
         begun = time.monotonic()
@@ -275,7 +275,7 @@ def test_headers_that_never_end_are_given_up(place):
 
 
 @slow
-def test_a_body_that_drips_is_given_up(place):
+def test_a_slow_body_is_aborted(place):
     with place.wire("p2", timeout=60.0) as wire:
         wire.send(b"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
         begun = time.monotonic()

@@ -1,14 +1,14 @@
-"""A coordinator that turned hostile: it has the TLS key and the signing key, and a real platform connects to it.
+"""A hostile coordinator: it has the TLS key and the signing key, and a real platform connects to it.
 
-It cannot be kept from asking; what it gets is what tasks of a method reply, past the platform's policy, and all of it
-is in the ledger. Without the signing key (its network process was taken over) it gets nothing at all.
+It may send any request; it gets only replies of a method's tasks that the platform's policy allows, and all of them are
+in the ledger. Without the signing key (only its network process is compromised) it gets nothing at all.
 
 | attack | what happens |
 |---|---|
-| tasks that do not exist, inner names, for another platform, numbers out of bounds, sent before | refused |
-| requests without a signature, with another's, changed on their way, cut off, huge, deep | refused, or dropped |
+| tasks that do not exist, internal names, for another platform, numbers out of bounds or used before | refused |
+| requests without a signature, with another's, changed in transit, truncated, huge, deep | refused, or dropped |
 | an experiment with a method that the policy forbids, with too few sentences, that names files | refused |
-| held-out splits of other names, agreements that are none, weights that do not fit | fails, without a word of why |
+| held-out splits with other names, invalid agreements, weights that do not fit | fails, without a reason |
 | the same run with another agreement | other keys of facts |
 """
 
@@ -69,7 +69,7 @@ def works_after(tyrant, agreement) -> Iterator[None]:
 
 
 def refused(tyrant, before: int, words: str) -> None:
-    """Named in the platform's ledger. The same reason is written down once a minute."""
+    """Asserts that the ledger has a refusal with this reason. The same reason is recorded once a minute."""
     assert until(lambda: any(words in why for why in tyrant.refusals())), (tyrant.refusals()[before:], words)
 
 
@@ -77,7 +77,7 @@ def refused(tyrant, before: int, words: str) -> None:
 
 
 def test_without_the_signing_key_nothing_is_answered(tyrant, agreement):
-    """The TLS key alone: made-up signatures, another party's, the certificate for connections."""
+    """With the TLS key only: invalid signatures, another party's, the certificate for TLS."""
     before, left = len(tyrant.refusals()), len(tyrant.left())
     payload = bytes(encode(agreement))
     good = tyrant.signer.sign(tyrant.request("begin", payload))
@@ -100,7 +100,7 @@ def test_without_the_signing_key_nothing_is_answered(tyrant, agreement):
 
 @slow
 @pytest.mark.parametrize("field", [*asdict(Request("", "", "", "", "", 0, 0, 0, 0.0, 0, ""))])
-def test_not_a_letter_of_a_request_can_be_changed_on_its_way(tyrant, agreement, field):
+def test_no_character_of_a_request_can_be_changed_in_transit(tyrant, agreement, field):
     payload = bytes(encode(agreement))
     good = tyrant.signer.sign(tyrant.request("begin", payload))
     said = json.loads(good.text)
@@ -111,7 +111,7 @@ def test_not_a_letter_of_a_request_can_be_changed_on_its_way(tyrant, agreement, 
 
 
 @slow
-def test_another_payload_than_was_signed_is_refused(tyrant, agreement):
+def test_a_payload_other_than_the_signed_one_is_refused(tyrant, agreement):
     payload = bytes(encode(agreement))
     for other in (payload[:-1], payload + b"x", payload[:-1] + b"\x00" + b"", b""):
         if other == payload:
@@ -137,7 +137,7 @@ def test_another_payload_than_was_signed_is_refused(tyrant, agreement):
     ],
     ids=["empty", "blank", "more", "types", "halves", "endless", "huge number", "deep", "negative time"],
 )
-def test_a_head_that_is_no_request_is_refused(tyrant, head):
+def test_a_head_that_is_not_a_request_is_refused(tyrant, head):
     assert tyrant.opened(tyrant.order(head)) == (None, b"")
     refused(tyrant, 0, "not the coordinator's request")
 
@@ -177,7 +177,7 @@ ANSWERS = {
 
 @slow
 @pytest.mark.parametrize("which", ANSWERS)
-def test_an_answer_that_is_none_of_ours_breaks_nothing(tyrant, which):
+def test_an_invalid_http_answer_breaks_nothing(tyrant, which):
     status, lines, body = ANSWERS[which]
     before = {name: memory(pid) for name, pid in tyrant.processes().items()}
     tyrant.raw(lambda handler: _answer(handler, status, *lines, body=body))
@@ -210,7 +210,7 @@ def test_only_tasks_of_the_method_can_be_asked_for(tyrant, agreement, task):
 
 @slow
 @pytest.mark.parametrize("task", ["", "a b", "a\nb", "\x1b[2J", "../x", "x" * 101, "trаin"], ids=lambda it: it[:5])
-def test_a_task_without_a_proper_name_is_refused(tyrant, task):
+def test_a_task_with_an_invalid_name_is_refused(tyrant, task):
     assert tyrant.ask(task, {"x": 1.0}) == (None, b"")
     refused(tyrant, 0, "the name of its task is invalid")
     assert "\x1b" not in (tyrant.victim / "node.log").read_text()
@@ -247,7 +247,7 @@ def test_a_request_out_of_bounds_is_refused(tyrant, agreement, which):
         assert "\nforged" not in path.read_text()
 
 
-def test_a_request_counts_once_whoever_brings_it(tyrant, agreement):
+def test_a_request_is_answered_once(tyrant, agreement):
     payload = bytes(encode(agreement))
     run_id = secrets.token_hex(16)
     envelope = tyrant.signer.sign(tyrant.request("begin", payload, run_id=run_id)).as_json()
@@ -261,7 +261,7 @@ def test_a_request_counts_once_whoever_brings_it(tyrant, agreement):
 
 
 @slow
-def test_a_request_counts_once_even_if_the_training_process_was_replaced(tyrant, agreement):
+def test_a_request_is_answered_once_even_by_a_new_training_process(tyrant, agreement):
     payload = bytes(encode(agreement))
     envelope = tyrant.signer.sign(tyrant.request("begin", payload, run_id=secrets.token_hex(16))).as_json()
     assert tyrant.opened(tyrant.order(envelope, payload))[0].state == "done"
@@ -280,7 +280,7 @@ def test_a_method_that_the_policy_forbids_gets_nothing(tyrant):
 
 @slow
 def test_a_selection_of_very_few_sentences_gets_nothing(tyrant, agreement):
-    """Relations that nearly nobody states: the fewer sentences, the more a model says about each."""
+    """Rare relations: the fewer the sentences, the more a model reveals about each."""
     for relation in ("city/capital_of", "person/spouse_of"):
         text = bytes(named_in(agreement, "experiment")["text"].numpy()).decode()
         start = text.index("relations = [")
@@ -294,8 +294,8 @@ EVIDENCE = ("method.name=evidence", "data.na=drop", "training.metric=micro_f1")
 
 
 @slow
-def test_a_request_that_leaves_one_fact_to_train_on_gets_no_model(tyrant):
-    """With bars so high that only the sentences of one fact pass: the model would tell what these say."""
+def test_a_request_to_train_on_one_fact_gets_no_model(tyrant):
+    """With thresholds so high that only the sentences of one fact pass, the model would reveal them."""
     run, run_id = "picked", secrets.token_hex(16)
     coordination = tyrant.coordination(*EVIDENCE)
     assert tyrant.ask("begin", dict(coordination.agreement), run=run, run_id=run_id)[0].state == "done"
@@ -312,7 +312,7 @@ def test_a_request_that_leaves_one_fact_to_train_on_gets_no_model(tyrant):
 
 @slow
 def test_the_same_run_with_another_agreement_has_other_keys_of_facts(tyrant):
-    """Else a coordinator could ask twice, with facts of its own choice, and compare."""
+    """Otherwise a coordinator could ask twice, with facts of its choice, and compare."""
     run, run_id, seen = "keys", secrets.token_hex(16), []
     for seed in (1, 2, 2):
         coordination = tyrant.coordination(*EVIDENCE, f"seed={seed}")
@@ -342,8 +342,8 @@ def test_only_dev_and_test_can_be_held_out(tyrant, agreement, split):
         ("weights", "/etc"),
     ],
 )
-def test_a_file_that_the_coordinator_names_is_not_told_of(tyrant, agreement, setting, value):
-    """Words come from the coordinator, whatever the setting says; nothing of the file is in any answer."""
+def test_a_file_that_the_coordinator_names_is_not_revealed(tyrant, agreement, setting, value):
+    """Words always come from the coordinator, whatever the setting; no reply contains anything from the file."""
     text = bytes(named_in(agreement, "experiment")["text"].numpy()).decode()
     before = next(line for line in text.splitlines() if line.startswith(f"{setting} ="))
     crafted = text.replace(before, f'{setting} = "{value}"')
@@ -388,7 +388,7 @@ AGREEMENTS = {
 
 @slow
 @pytest.mark.parametrize("which", AGREEMENTS)
-def test_an_agreement_that_is_none_ends_nobody(tyrant, which):
+def test_an_invalid_agreement_crashes_nothing(tyrant, which):
     worker = tyrant.processes()["worker"]
     reply, payload = tyrant.ask("begin", AGREEMENTS[which], run_id=secrets.token_hex(16))
     assert reply.state in ("refused", "failed") and payload == b""
@@ -400,7 +400,7 @@ def test_an_agreement_that_is_none_ends_nobody(tyrant, which):
 @pytest.mark.parametrize(
     "payload", [b"", b"\xff" * 64, b"\x08" + b"\0" * 7 + b"[[[[[[[["], ids=["none", "noise", "list"]
 )
-def test_a_payload_that_is_no_record_ends_nobody(tyrant, agreement, payload):
+def test_a_payload_that_is_not_a_record_crashes_nothing(tyrant, agreement, payload):
     run_id = secrets.token_hex(16)
     assert tyrant.ask("begin", agreement, run_id=run_id)[0].state == "done"
     worker = tyrant.processes()["worker"]
@@ -410,7 +410,7 @@ def test_a_payload_that_is_no_record_ends_nobody(tyrant, agreement, payload):
 
 
 @slow
-def test_weights_that_do_not_fit_get_no_model_back(tyrant, agreement):
+def test_weights_of_other_shapes_get_no_model(tyrant, agreement):
     run_id = secrets.token_hex(16)
     assert tyrant.ask("begin", agreement, run_id=run_id)[0].state == "done"
     for record in ({"weights": Named()}, {"weights": Named(x=torch.zeros(2**20))}, {"weights": 1.0}, {}):
@@ -430,7 +430,7 @@ def test_a_task_of_a_run_that_was_not_begun_gets_nothing(tyrant, agreement):
 
 
 @slow
-def test_what_it_was_told_stands_in_the_ledger_of_the_run(tyrant, agreement):
+def test_the_ledger_records_every_reply_of_the_run(tyrant, agreement):
     run = f"told-{secrets.token_hex(4)}"
     reply, payload = tyrant.ask("begin", agreement, run=run, run_id=secrets.token_hex(16))
     mine = [it for it in tyrant.left() if it.run == run]
@@ -440,7 +440,7 @@ def test_what_it_was_told_stands_in_the_ledger_of_the_run(tyrant, agreement):
 
 @slow
 def test_a_reply_names_the_request_that_it_answers(tyrant, agreement):
-    """So that a hostile network process cannot pass one off as the answer to another."""
+    """So a hostile network process cannot pass it off as the reply to another request."""
     payload = bytes(encode(agreement))
     envelope = tyrant.signer.sign(tyrant.request("begin", payload, run_id=secrets.token_hex(16)))
     head, _ = tyrant.heard(tyrant.order(envelope.as_json(), payload))

@@ -1,11 +1,11 @@
-"""An ordinary user of the machine that a node runs on, without a kit. What it tries runs in a process of that user.
+"""An ordinary user of a node's machine, without a kit. The attacks run in a process of that user.
 
 | attack | what happens |
 |---|---|
 | reads the kit, the spool, the ledger, the memory, the cache | permission denied |
-| connects to whatever listens: ports, sockets in files, sockets with names | no port but the coordinator's; no TLS |
+| connects to any listener: ports, sockets in files, abstract sockets | no port but the coordinator's; no TLS |
 | signals, traces, reads memory, environment and open files of the nodes | permission denied |
-| puts a folder or a link where a node will write | refused, with a sentence |
+| puts a folder or a link where a node will write | refused, with a reason |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def nodes(place) -> Place:
-    """A platform's node too, with its training process at work."""
+    """With a platform's node too, whose training process is running."""
     place.start("p0")
     place.start("p1")
     assert until(lambda: {"p0", "p1"} <= set(place.look()["connected"]), 60.0), place.story()
@@ -40,7 +40,7 @@ def nodes(place) -> Place:
 
 
 def as_nobody(code: str, *arguments: object) -> dict[str, str]:
-    """Runs code as that user; what it prints, as JSON. It has no libraries but Python's own."""
+    """Runs code as that user, with the standard library only. Returns what it prints, parsed as JSON."""
     done = subprocess.run(
         ["/usr/bin/env", "python3", "-I", "-c", code, *(str(it) for it in arguments)],
         user=NOBODY,
@@ -85,15 +85,15 @@ def test_no_kit_can_be_read(nodes):
 
 
 def test_neither_cache_nor_spool_can_be_read(nodes, cache):
-    """The cache lies below a folder of the tests that is closed anyway; its own modes must do it alone."""
+    """The test's own folders are closed too; here the modes of the cache itself are tested."""
     loose = [path for path in (cache, *cache.rglob("*")) if path.stat().st_mode & 0o077 and path.parent == cache]
     assert not [path for path in loose if path.is_dir() and path.stat().st_mode & 0o007], loose
     found = as_nobody(READ, nodes.kits / "p0" / "spool", nodes.kits / "coordinator" / "spool", cache)
     assert set(found.values()) == {"denied"}
 
 
-def test_nothing_of_a_run_can_be_changed(nodes):
-    """Results are made as the umask says: others may read them, and cannot write them."""
+def test_no_file_of_a_run_can_be_changed(nodes):
+    """Results have the modes of the umask: others may read them, but cannot write them."""
     found = as_nobody(READ, nodes.runs)
     assert found and "written" not in found.values()
     text = {str(path): path.read_bytes() for path in nodes.runs.rglob("*") if path.is_file()}
@@ -103,7 +103,7 @@ def test_nothing_of_a_run_can_be_changed(nodes):
 
 
 def test_nothing_listens_but_the_coordinators_port(nodes):
-    """Looked up by the sockets of our processes: neither ports, nor sockets in files or with names."""
+    """Checks all sockets of our processes: no other port, no socket in a file, no abstract socket."""
     pids = [pid for name in ("coordinator", "p0", "p1") for pid in nodes.processes(name).values()]
     inodes = set()
     for pid in pids:
@@ -141,7 +141,7 @@ print(json.dumps(found))
 """
 
 
-def test_the_coordinators_port_says_nothing_without_a_certificate(nodes):
+def test_the_coordinators_port_answers_nothing_without_a_certificate(nodes):
     found = as_nobody(KNOCK, nodes.port)
     assert not found.get("answer")
     nodes.named("127.9.9.9", "no certificate")
@@ -192,7 +192,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.parametrize("name", ["coordinator", "p0"])
-def test_no_process_of_a_node_can_be_looked_into(nodes, name):
+def test_no_process_of_a_node_can_be_inspected(nodes, name):
     before = nodes.processes(name)
     found = as_nobody(PRY, *before.values())
     assert found and set(found.values()) == {"denied"}, [key for key, value in found.items() if value != "denied"]
@@ -200,8 +200,8 @@ def test_no_process_of_a_node_can_be_looked_into(nodes, name):
     nodes.still_works()
 
 
-def test_command_lines_tell_no_secret(nodes):
-    """They can be read by everybody: no key, no text, no challenge stands there."""
+def test_command_lines_contain_no_secret(nodes):
+    """All users can read command lines: they contain no key, no text and no challenge."""
     secrets = [
         path.read_text().splitlines()[1]
         for path in nodes.kits.rglob("*.key")
@@ -214,8 +214,8 @@ def test_command_lines_tell_no_secret(nodes):
 
 
 @pytest.mark.parametrize("what", ["folder", "link", "open folder"])
-def test_a_cache_that_somebody_else_prepared_is_not_used(nodes, tmp_path_factory, what):
-    """As in a shared folder like /tmp: theirs in the place where ours would be."""
+def test_a_cache_of_another_user_is_not_used(nodes, tmp_path_factory, what):
+    """As in a shared folder like /tmp, where another user creates the folder first."""
     shared = tmp_path_factory.mktemp("shared")
     for path in (shared, *shared.parents[:2]):
         path.chmod(0o755)

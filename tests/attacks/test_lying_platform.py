@@ -1,15 +1,15 @@
-"""A platform that signs whatever it likes, in a real run with an honest one beside it.
+"""A platform that signs false replies, in a real run with an honest one.
 
-All lies are told in one run, another in every round (and the first ones when it is told of the run). Each of them must
-cost the liar its reply, be named in the audit trail, and leave the run as it is: it comes to its end, with a result.
+All lies are told in one run, another in every round (the first ones in reply to `begin`). For each, the liar's reply
+must be refused and named in the audit trail, and the run must continue to its end, with a result.
 
 | lie | what happens |
 |---|---|
-| NaN, infinity, other shapes, types and fields, far-off weights, more sentences than it said | refused, by name |
-| bytes that are no record, a header with a type of 50,000 letters, deep or huge | refused; the reason is cut |
-| a payload that is not the one that was signed, an old reply, one in another's name, none at all | refused |
-| more bytes than the request allows, heads that are too long, too deep or cut off | refused before memory is used |
-| reasons with escapes, markup and HTML | shown as what they are, everywhere |
+| NaN, infinity, other shapes, types and fields, extreme weights, more sentences than it has | refused, by name |
+| bytes that are not a record, a header with a type of 50,000 letters, deep or huge | refused; the reason is truncated |
+| a payload other than the one signed, an old reply, one in another's name, none at all | refused |
+| more bytes than the request allows, heads that are too long, too deep or truncated | refused before memory is used |
+| reasons with escapes, markup and HTML | shown literally, everywhere |
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIES: dict[str, list[tuple[Callable[[Liar, Asked], Any], str]]] = {"begin": [], 
 
 
 def lie(task: str, expected: str) -> Callable[[Callable[[Liar, Asked], Any]], Callable[[Liar, Asked], Any]]:
-    """`expected`: what the audit trail says of it."""
+    """Registers a lie. `expected`: the reason in the audit trail."""
 
     def note(function: Callable[[Liar, Asked], Any]) -> Callable[[Liar, Asked], Any]:
         LIES[task].append((function, expected))
@@ -44,7 +44,7 @@ def lie(task: str, expected: str) -> Callable[[Callable[[Liar, Asked], Any]], Ca
 
 
 def changed(liar: Liar, asked: Asked, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """An honest reply, but for one tensor."""
+    """An honest reply, except for one tensor."""
     record = liar.honest(asked)
     weights = named_in(record, "weights")
     name = next(name for name, tensor in weights.items() if tensor.dim() == 2 and tensor.numel())
@@ -57,7 +57,7 @@ def header(entry: Any, **more: Any) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-# -- told of the run -------------------------------------------------------------------------------------------------
+# -- in reply to `begin` ----------------------------------------------------------------------------------------------
 
 
 @lie("begin", "sentences is nan")
@@ -75,7 +75,7 @@ def a_type_with_a_name_without_end(liar, asked):
     return liar.say(asked, header({"dtype": "\x01" * 9_000, "shape": [], "data_offsets": [0, 0]}))
 
 
-# -- asked to train --------------------------------------------------------------------------------------------------
+# -- in reply to `train` ----------------------------------------------------------------------------------------------
 
 
 @lie("train", "holds NaN or infinity")
@@ -222,13 +222,13 @@ def a_gigabyte(liar, asked):
 
 @lie("train", "the head is too long")
 def a_head_that_grows_when_it_is_passed_on(liar, asked):
-    """As bytes it is within its limit; written anew, with all its letters spelt out, it is not."""
+    """Its bytes are within the limit; re-encoded, with its characters escaped, they are not."""
     return liar.post(asked.id, framed(('{"failed": "' + "é" * 60_000 + '"}').encode()))
 
 
 @lie("train", "late, but honest")
 def broken_bodies_and_then_a_reason(liar, asked):
-    """What is no message is no answer either; the request stays open for a better one."""
+    """An invalid message is not a reply: the request stays pending."""
     tried = [
         liar.post(asked.id, b"\xff\xff\xff\xff"),
         liar.post(asked.id, framed(b"[" * 100_000)),
@@ -283,10 +283,10 @@ def lied_to(world) -> Iterator[tuple[Place, Liar, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("told", "expected"), [(it.__name__, words) for those in LIES.values() for it, words in those])
-def test_a_lie_costs_the_liar_its_reply_and_is_named(lied_to, told, expected):
+def test_a_lie_is_refused_and_named(lied_to, told, expected):
     place, liar, _ = lied_to
     assert told in liar.answers, f"it was not told: {liar.problems}"
-    line = place.trouble(RUN, expected, seconds=1.0)
+    line = place.failure(RUN, expected, seconds=1.0)
     assert line["name"] == "p1"
     assert len(line["why"]) <= 1000
 
@@ -296,7 +296,7 @@ def test_broken_bodies_get_a_refusal_each(lied_to):
     assert liar.answers["broken_bodies_and_then_a_reason"] == [[400, 400, 400, 400, 409, 409]]
 
 
-def test_the_run_comes_to_its_end_with_a_result(lied_to):
+def test_the_run_ends_with_a_result(lied_to):
     place, liar, result = lied_to
     assert not liar.problems
     status = place.status(RUN)
@@ -307,8 +307,8 @@ def test_the_run_comes_to_its_end_with_a_result(lied_to):
     place.still_works()
 
 
-def test_its_words_are_shown_as_what_they_are(lied_to):
-    """Nowhere is an escape left that a terminal or a browser would obey."""
+def test_its_texts_are_shown_literally(lied_to):
+    """No escape is left that a terminal or a browser would interpret."""
     place, _, _ = lied_to
     for more in ((), ("--json",)):
         done = place.cli("status", place.kits / "viewer", *more)

@@ -1,11 +1,11 @@
-"""Somebody on the network who does not belong to the federation.
+"""An attacker on the network who is not a member of the federation.
 
 | attack | what happens |
 |---|---|
 | no certificate, a self-signed one, one of another federation, one that has expired or is not valid yet | no TLS |
-| a certificate for signatures, the coordinator's own (for a server) | no TLS: each is good for one thing |
+| a certificate for signatures, the coordinator's own (for a server) | no TLS: each has one purpose |
 | TLS 1.2, plain HTTP, garbage | no TLS |
-| a party that was shut out; one that the coordinator does not know | 403, and cut off at once |
+| a revoked party; one that is not in the list of members | 403, and disconnected at once |
 | hundreds of connections that never finish their handshake | others are answered within 2 s |
 """
 
@@ -35,7 +35,9 @@ slow = pytest.mark.slow
 
 
 def certify(place, folder: Path, *, since: float = -1, until: float = 1, by: Path | None = None, **other) -> Path:
-    """A folder tls/ with a certificate that the authority (or its own key) signed: days, and other parts of it."""
+    """Creates a folder tls/ with a certificate signed by the authority (or by its own key), with these dates and
+    other fields.
+    """
     of = provisioning.read(place.kits)
     key = ec.generate_private_key(ec.SECP256R1())
     own = other.get("own", False)
@@ -65,20 +67,20 @@ def certify(place, folder: Path, *, since: float = -1, until: float = 1, by: Pat
 
 
 @slow
-def test_whoever_has_no_certificate_gets_no_answer(place):
+def test_without_a_certificate_there_is_no_answer(place):
     source = address()
     refused_tls(place.port, anybody(), source)
     assert "no certificate" in place.named(source)["why"]
 
 
-def test_a_self_signed_certificate_opens_nothing(place, tmp_path):
+def test_a_self_signed_certificate_is_refused(place, tmp_path):
     source = address()
     refused_tls(place.port, context(certify(place, tmp_path / "tls", own=True)), source)
     assert "not from this federation" in place.named(source)["why"]
 
 
 @slow
-def test_a_platform_of_another_federation_is_a_stranger(place, tmp_path):
+def test_a_platform_of_another_federation_is_refused(place, tmp_path):
     provisioning.new(tmp_path / "other", host="localhost", port=place.port, platforms=["p0"])
     source = address()
     refused_tls(place.port, context(tmp_path / "other" / "p0" / "tls"), source)
@@ -87,7 +89,7 @@ def test_a_platform_of_another_federation_is_a_stranger(place, tmp_path):
 
 @slow
 @pytest.mark.parametrize(("since", "until"), [(-3, -1), (1, 3)], ids=["expired", "not valid yet"])
-def test_a_certificate_counts_only_while_it_is_valid(place, tmp_path, since, until):
+def test_a_certificate_is_accepted_only_while_it_is_valid(place, tmp_path, since, until):
     source = address()
     refused_tls(place.port, context(certify(place, tmp_path / "tls", since=since, until=until)), source)
     assert "not valid now" in place.named(source)["why"]
@@ -101,7 +103,7 @@ def test_a_certificate_for_signatures_opens_no_connection(place):
 
 
 @slow
-def test_the_coordinators_own_tls_key_is_no_key_of_a_client(place):
+def test_the_coordinators_tls_certificate_is_not_valid_for_a_client(place):
     source = address()
     refused_tls(place.port, context(place.tls("coordinator")), source)
     place.named(source)
@@ -113,8 +115,8 @@ def test_the_coordinators_own_tls_key_is_no_key_of_a_client(place):
     [{"name": "nobody"}, {"role": "admin"}, {"role": ""}, {"name": "p0\0"}, {"federation": "fedrel-elsewhere"}],
     ids=lambda other: "-".join(f"{key} {value!r}" for key, value in other.items()),
 )
-def test_even_the_authoritys_signature_makes_nobody_a_member(place, tmp_path, other):
-    """Whoever got hold of a certificate that the coordinator does not know of."""
+def test_a_certificate_alone_does_not_make_a_member(place, tmp_path, other):
+    """With a valid certificate for a party that is not in the list of members."""
     tls = certify(place, tmp_path / "tls", **other)
     with Wire(place.port, context(tls)) as wire:
         assert wire.ask("POST", "/v1/poll", poll()).status == 403
@@ -122,7 +124,7 @@ def test_even_the_authoritys_signature_makes_nobody_a_member(place, tmp_path, ot
 
 
 @slow
-def test_old_tls_is_not_spoken(place):
+def test_old_tls_is_refused(place):
     old = context(place.tls("p0"))
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     source = address()
@@ -143,7 +145,7 @@ def test_old_tls_is_not_spoken(place):
     ],
     ids=["plain HTTP", "HTTP/2 by hand", "a record too long", "half a hello", "noise", "a lot of noise"],
 )
-def test_what_is_no_tls_gets_no_answer(place, said):
+def test_bytes_that_are_not_tls_get_no_answer(place, said):
     source = address()
     with plug(place.port, source, timeout=15.0) as plain:
         with contextlib.suppress(OSError):
@@ -155,7 +157,7 @@ def test_what_is_no_tls_gets_no_answer(place, said):
 
 
 @slow
-def test_whoever_is_shut_out_is_cut_off_within_a_second(place):
+def test_a_revoked_party_is_disconnected_within_a_second(place):
     provisioning.add(place.kits, "gone", "platform")
     with place.wire("p2") as other:
         assert until(lambda: place.ask("gone", "POST", "/v1/leave", b"{}").status == 200)
@@ -172,8 +174,8 @@ def test_whoever_is_shut_out_is_cut_off_within_a_second(place):
 
 
 @slow
-def test_half_open_connections_keep_nobody_out(place):
-    """From one address, which says nothing at all."""
+def test_half_open_connections_do_not_block_others(place):
+    """From one address, without sending anything."""
     source = address()
     opened = [plug(place.port, source) for _ in range(300)]
     try:
@@ -186,7 +188,7 @@ def test_half_open_connections_keep_nobody_out(place):
     place.named(source)
 
 
-def test_a_thousand_half_open_connections_from_one_address_keep_nobody_else_out(place):
+def test_a_thousand_half_open_connections_from_one_address_do_not_block_others(place):
     source = address()
     opened = [plug(place.port, source) for _ in range(1000)]
     try:
@@ -200,8 +202,8 @@ def test_a_thousand_half_open_connections_from_one_address_keep_nobody_else_out(
 
 
 @slow
-def test_a_copied_kit_without_its_authority_believes_no_other_coordinator(place, tmp_path):
-    """The client's side: a server with a certificate of another federation gets no request from a platform."""
+def test_a_platform_sends_nothing_to_a_coordinator_of_another_federation(place, tmp_path):
+    """The client's side: a platform sends nothing to a server with a certificate of another federation."""
     provisioning.new(tmp_path / "other", host="localhost", port=place.port, platforms=["p0"])
     kit = tmp_path / "kit"
     shutil.copytree(tmp_path / "other" / "p0", kit)

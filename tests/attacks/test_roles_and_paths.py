@@ -1,10 +1,10 @@
-"""A member of the federation who asks for what is not meant for it, or in odd words.
+"""A member of the federation that sends messages of another role, or malformed requests.
 
 | attack | what happens |
 |---|---|
-| every message in every role | only the roles that a message is for; all others get 403, by name |
+| every message in every role | only the message's own roles are answered; all others get 403, by name |
 | other methods, other paths, tricks with dots, slashes, escapes and queries | 404 or 400, never another message |
-| bodies with a method that has none, requests one behind the other | each is judged by itself |
+| bodies with a method that has none, pipelined requests | each is checked separately |
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MESSAGES = {
 @slow
 @pytest.mark.parametrize("role", MEMBERS)
 @pytest.mark.parametrize(("method", "path"), MESSAGES, ids=lambda it: it.strip("/"))
-def test_a_message_is_for_its_roles_alone(place, role, method, path):
+def test_a_message_is_limited_to_its_roles(place, role, method, path):
     if role in MESSAGES[method, path]:
         body = b"{}" if method == "POST" else b""
         assert place.ask(MEMBERS[role], method, path, body).status in (200, 400, 409)
@@ -44,7 +44,7 @@ def test_a_message_is_for_its_roles_alone(place, role, method, path):
 @slow
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD", "CONNECT", "GET", "PROPFIND"])
 @pytest.mark.parametrize("role", MEMBERS)
-def test_no_other_method_means_anything(place, role, method):
+def test_other_http_methods_are_refused(place, role, method):
     for path in ("/v1/poll", "/v1/submit", "/v1/stop", "/v1/reply/1"):
         target = "localhost:22" if method == "CONNECT" else path
         assert place.ask(MEMBERS[role], method, target).status in (0, 400, 404, 405, 501)
@@ -88,15 +88,15 @@ TRICKS = [
 
 @slow
 @pytest.mark.parametrize("path", TRICKS, ids=lambda path: path[:40])
-def test_no_spelling_of_a_path_reaches_what_is_meant_for_others(place, path):
-    """As a platform, which may neither submit nor see the status."""
+def test_no_spelling_of_a_path_bypasses_the_roles(place, path):
+    """As a platform, which may neither submit runs nor see the status."""
     for method in ("POST", "GET"):
         assert place.ask("p0", method, path, b"{}").status in (0, 400, 403, 404, 409, 411, 414)
 
 
 @slow
 @pytest.mark.parametrize("path", ["/v1/%73ubmit", "/v1/submi%74", "http://elsewhere/v1/submit", "//x/v1/submit"])
-def test_another_spelling_of_a_message_has_the_same_rules(place, path):
+def test_other_spellings_of_a_message_have_the_same_rules(place, path):
     answer = place.ask("p0", "POST", path, b"{}")
     assert answer.status in (400, 403, 404)
     place.named(place.last_source)
@@ -117,8 +117,8 @@ def test_another_spelling_of_a_message_has_the_same_rules(place, path):
     ],
     ids=lambda headers: headers[0].partition(":")[0] + str(len(headers)),
 )
-def test_no_header_makes_somebody_else_of_the_caller(place, headers):
-    """Who somebody is stands in the certificate alone."""
+def test_no_header_changes_the_callers_identity(place, headers):
+    """Only the certificate identifies the caller."""
     answer = place.ask("viewer", "POST", "/v1/submit", b"{}", *headers)
     assert answer.status in (100, 400, 403)
     line = place.named(place.last_source) if answer.status == 403 else None
@@ -141,7 +141,7 @@ def test_no_header_makes_somebody_else_of_the_caller(place, headers):
     ],
     ids=["headers", "header", "version", "0.9", "empty", "space", "folded", "nul", "bare line ends"],
 )
-def test_a_head_that_is_none_of_http_is_refused(place, head):
+def test_invalid_http_is_refused(place, head):
     with place.wire("viewer") as wire:
         wire.send(f"{head}\r\n".encode("latin-1"))
         assert wire.answer("GET").status in (0, 400, 403, 404, 411, 431, 505)
@@ -149,8 +149,8 @@ def test_a_head_that_is_none_of_http_is_refused(place, head):
 
 
 @slow
-def test_a_second_request_behind_the_first_is_judged_by_itself(place):
-    """Pipelined: what the first may do does not rub off on the second."""
+def test_a_pipelined_request_is_checked_separately(place):
+    """Pipelined: the rights of the first do not carry over to the second."""
     with place.wire("viewer") as wire:
         wire.send(
             b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n"

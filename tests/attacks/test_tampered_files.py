@@ -1,11 +1,11 @@
-"""Files of the coordinator that somebody changed between two moments: checkpoints, statuses, folders, lists.
+"""Tampered files of the coordinator: checkpoints, statuses, folders, the list of members.
 
 | attack | what happens |
 |---|---|
-| a byte of a checkpoint is another | the run does not go on, and says why |
-| a status that names another run, has other types, is a link, is huge or deep | it is no status |
+| a byte of a checkpoint is changed | the run is not resumed, and says why |
+| a status that names another run, has other types, is a link, is huge or deep | it is ignored |
 | the folder of a run is a link | refused |
-| the list of members is damaged, or grants too much | the last good one stays; certificates decide |
+| the list of members is damaged, or grants too much | the last valid one stays in use; certificates decide |
 | the audit trail is a link | it is not followed |
 """
 
@@ -43,7 +43,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("which", [pytest.param(it, marks=() if it == "state alone" else slow) for it in STATUSES])
-def test_a_status_that_somebody_changed_ends_nobody(place, which):
+def test_a_tampered_status_crashes_nothing(place, which):
     name = f"tampered-{which.replace(' ', '-').replace(chr(39), '')}"
     content = STATUSES[which]
     text = content if isinstance(content, str) else json.dumps(content).replace("NAME", name)
@@ -64,7 +64,7 @@ def test_a_status_that_somebody_changed_ends_nobody(place, which):
 
 
 @slow
-def test_a_status_that_is_a_link_is_replaced_and_not_followed(place, tmp_path):
+def test_a_status_that_is_a_link_is_replaced_not_followed(place, tmp_path):
     target = tmp_path / "target"
     target.write_text("precious")
     (place.runs / "linked.status.json").symlink_to(target)
@@ -75,8 +75,8 @@ def test_a_status_that_is_a_link_is_replaced_and_not_followed(place, tmp_path):
 
 
 @slow
-def test_a_run_whose_folder_became_a_link_writes_nothing_there(place, tmp_path):
-    """The process of a run can write in the folder of runs alone, wherever a link leads."""
+def test_a_run_whose_folder_is_a_link_writes_nothing_there(place, tmp_path):
+    """The run's process can write only to the runs folder, wherever a link leads."""
     assert send(place, command(place, "moved", "[[")).status == 200
     place.wait("moved", lambda it: it["state"] == "failed")
     before = {path: path.read_bytes() for path in (place.kits / "admin").rglob("*") if path.is_file()}
@@ -89,7 +89,7 @@ def test_a_run_whose_folder_became_a_link_writes_nothing_there(place, tmp_path):
 
 
 @slow
-def test_a_damaged_list_of_members_lets_nobody_in_and_nobody_down(place):
+def test_a_damaged_list_of_members_changes_nothing(place):
     path = place.kits / "coordinator" / "members.json"
     good = path.read_bytes()
     try:
@@ -104,7 +104,7 @@ def test_a_damaged_list_of_members_lets_nobody_in_and_nobody_down(place):
 
 
 @slow
-def test_a_list_of_members_gives_nobody_another_role_than_the_certificate(place):
+def test_a_list_of_members_cannot_grant_another_role_than_the_certificate(place):
     path = place.kits / "coordinator" / "members.json"
     good = path.read_text()
     members = json.loads(good)
@@ -140,8 +140,8 @@ def test_an_audit_trail_that_is_a_link_is_not_followed(place, tmp_path):
 
 
 @slow
-def test_a_flipped_byte_of_a_checkpoint_is_noticed(place: Place):
-    """A run that was stopped, and gone on with after somebody changed one bit of where it stood."""
+def test_a_flipped_bit_of_a_checkpoint_is_detected(place: Place):
+    """A stopped run, resumed after one bit of its checkpoint was changed."""
     for name in ("p0", "p1"):
         place.start(name)
     assert until(lambda: {"p0", "p1"} <= set(place.look()["connected"]), 60.0)

@@ -1,5 +1,5 @@
 """A hostile coordinator: a small HTTPS server with the coordinator's TLS key that real platforms connect to, and that
-tells them whatever it likes. With the signing key too it can make requests that platforms must believe.
+sends them anything. With the signing key too, its requests are valid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Told = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Tyrant:
-    """And the one platform, p0, that it torments: a real node with a policy of its own."""
+    """A hostile coordinator with one platform, p0: a real node with its own policy."""
 
     def __init__(self, folder: Path, world: Path, *settings: str) -> None:
         self.folder, self.world = folder, world
@@ -54,7 +54,7 @@ class Tyrant:
         return coordinate(experiment, self.world / "coordinator", ["p0", "p1"])
 
     def agreement(self, *settings: str) -> Record:
-        """What an honest coordinator would tell its platforms of a run."""
+        """The agreement that an honest coordinator would send."""
         return dict(self.coordination(*settings).agreement)
 
     # -- the server -----------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Tyrant:
             self.node.terminate()
             self.node.wait(30)
 
-    # -- orders ---------------------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------------
 
     def request(self, task: str, payload: bytes = b"", **other: Any) -> Request:
         made: dict[str, Any] = {"federation": self.kit.federation, "run": "run", "run_id": "0" * 32, "to": "p0"}
@@ -118,7 +118,7 @@ class Tyrant:
         return Request(**(made | {"bytes": len(payload), "sha256": sha256(payload)} | other))
 
     def order(self, head: Any, payload: bytes = b"", *, number: int | str | None = None, length: int = 0) -> int:
-        """Puts something in the way of the next poll; its number."""
+        """Sets the answer to the next poll. Returns its number."""
         chosen = secrets.randbelow(10**9) + 10**6 if number is None else number
         body = framed(head, payload)
 
@@ -141,7 +141,7 @@ class Tyrant:
         return found
 
     def ask(self, task: str, record: Record | bytes = b"", **other: Any) -> tuple[Reply | None, bytes]:
-        """Signed by the coordinator; what the platform answers, which is signed too, or nothing but "refused"."""
+        """Sends a signed request. Returns the platform's signed reply, or only "refused"."""
         payload = record if isinstance(record, bytes) else bytes(encode(record))
         return self.opened(self.order(self.signer.sign(self.request(task, payload, **other)).as_json(), payload))
 
@@ -153,7 +153,7 @@ class Tyrant:
             return None, b""
         return self.verifier.open(Envelope.from_json(head["envelope"]), Reply, role="platform", name="p0"), payload
 
-    # -- what the platform writes down ------------------------------------------------------------------------------
+    # -- what the platform records ----------------------------------------------------------------------------------
 
     def trail(self) -> list[dict[str, Any]]:
         return list(audit.read(self.victim))
@@ -163,7 +163,7 @@ class Tyrant:
         return [it.refused for it in ledger.read(path) if it.refused] if path.exists() else []
 
     def left(self) -> list[Any]:
-        """What left the platform, as its ledger has it."""
+        """The replies in the platform's ledger."""
         path = self.victim / "ledger" / "ledger.jsonl"
         return [it for it in ledger.read(path) if not it.refused] if path.exists() else []
 

@@ -1,7 +1,7 @@
-"""What an attacker has: raw TLS connections with whatever certificate, and bytes that no honest client would send.
+"""An attacker's tools: raw TLS connections with any certificate, and bytes that no honest client would send.
 
-Every connection comes from an address of its own on loopback, so that its line in the audit trail is easy to find, and
-is not taken together with others.
+Every connection comes from its own loopback address, so that its line in the audit trail is easy to find and is not
+counted together with others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ADDRESSES = itertools.count(10)
 
 
 class Answer(NamedTuple):
-    """status 0: the connection was closed without a word."""
+    """An HTTP answer. Status 0: the connection was closed without one."""
 
     status: int
     content: bytes = b""
@@ -38,7 +38,7 @@ def address() -> str:
 
 
 def context(tls: Path, certificate: str = "node.crt", key: str = "node.key") -> ssl.SSLContext:
-    """A client that believes everybody, and shows this certificate."""
+    """The context of a client that accepts any server and presents this certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
     made.load_cert_chain(tls / certificate, tls / key)
@@ -46,7 +46,7 @@ def context(tls: Path, certificate: str = "node.crt", key: str = "node.key") -> 
 
 
 def anybody() -> ssl.SSLContext:
-    """A client without a certificate."""
+    """The context of a client without a certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
     return made
@@ -80,7 +80,7 @@ class Wire:
             self.socket.close()
 
     def send(self, content: bytes) -> None:
-        """Whoever refuses may hang up in the middle of it."""
+        """Sends bytes; the server may close the connection meanwhile."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
             self.socket.sendall(content)
 
@@ -97,7 +97,7 @@ class Wire:
             response.close()
 
     def ask(self, method: str, path: str, body: bytes = b"", *headers: str, length: str | None = "") -> Answer:
-        """`length`: what Content-Length says, if it is not the truth; none: nothing."""
+        """Sends a request and returns the answer. `length`: a false Content-Length; None: no such header."""
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
         if length is not None:
             lines.append(f"Content-Length: {length or len(body)}")
@@ -115,7 +115,7 @@ def framed(head: Any, payload: bytes = b"") -> bytes:
 
 
 def memory(pid: int) -> int:
-    """Bytes that a process has in memory."""
+    """The resident memory of a process in bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -123,7 +123,7 @@ def memory(pid: int) -> int:
 
 
 def until(found: Any, seconds: float = 15.0) -> Any:
-    """Calls until there is something."""
+    """Calls a function until it returns something true."""
     end = time.monotonic() + seconds
     while not (it := found()):
         if time.monotonic() > end:

@@ -380,7 +380,7 @@ def test_a_folder_without_a_run_is_not_shown(refused, tmp_path):
     (tmp_path / "begun" / "experiment.toml").write_text("")
     assert refused("show", "nowhere") == "nowhere: no run in this folder"
     assert refused("show", "empty") == "empty: no run in this folder"
-    assert refused("show", "begun") == "begun: not finished; go on with: fedrel run --resume begun"
+    assert refused("show", "begun") == "begun: not finished; resume it with: fedrel run --resume begun"
     assert refused("show", "begun/experiment.toml") == "begun/experiment.toml: no run in this folder"
 
 

@@ -133,7 +133,7 @@ def test_a_small_comparison_is_made_once_and_used_again(fedrel, tmp_path):
     ]
     for word in ("lazy-mil", "none", "fraction = 0.67", "fraction = 1", "(n=2)"):
         assert word in first.out
-    assert "8 runs, 2 side by side" in first.err
+    assert "8 runs, 2 in parallel" in first.err
     assert "8/8  " in first.err
     assert (folder / "pr.png").read_bytes().startswith(b"\x89PNG")
     report = strict((folder / "compare.json").read_text())
@@ -147,8 +147,8 @@ def test_a_small_comparison_is_made_once_and_used_again(fedrel, tmp_path):
         assert entry["mean"] == pytest.approx(sum(mine) / 2)
     written = {path: path.stat().st_mtime_ns for path in (folder / "cells").rglob("*")}
     again = fedrel(*call, "--json")
-    assert "8 of 8 runs are finished already and are used again" in again.err
-    assert "side by side" not in again.err
+    assert "8 of 8 runs are already finished and are reused" in again.err
+    assert "in parallel" not in again.err
     assert {path: path.stat().st_mtime_ns for path in (folder / "cells").rglob("*")} == written
     assert strict(again.out)["cells"] == report["cells"]
     assert strict(fedrel("show", folder, "--json").out)["summary"] == report["summary"]
@@ -226,7 +226,7 @@ def test_columns_whose_data_is_missing_are_left_out_and_said_so(fedrel, tmp_path
     out = tmp_path / "out"
     done = fedrel("compare", tmp_path / "c.toml", "--quick", "--data", tmp_path / "sets", "--jobs", 1, "--out", out)
     assert done.code == 0, done.err
-    assert "elsewhere: left out, since its data is not there (the set from its library)" in done.err
+    assert "elsewhere: left out, its data is missing (the set from its library)" in done.err
     cells = strict((out / "compare.json").read_text())["cells"]
     assert [(cell["row"], cell["column"]) for cell in cells] == [("ours", "C = 1"), ("none", "C = 1")]
 

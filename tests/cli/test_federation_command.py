@@ -37,8 +37,8 @@ def test_new_says_who_gets_what_and_what_to_do_next(made):
         f"fedrel submit {folder}/admin EXPERIMENT.toml --follow",
     ]
     until = datetime.now(UTC) + timedelta(days=100)
-    assert f"last until {until:%Y-%m-%d}. All parties must reach fed.example.org, port 8002." in said
-    assert "it stays here" in said
+    assert f"valid until {until:%Y-%m-%d}. All parties must reach fed.example.org:8002." in said
+    assert "keep it here" in said
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_show_tells_who_until_when_and_who_is_shut_out(fedrel, folder):
+def test_show_lists_parties_expiry_and_revocations(fedrel, folder):
     shown = json.loads(fedrel("federation", "show", folder, "--json").out)
     assert [party["name"] for party in shown] == ["coordinator", "a", "b", "admin"]
     assert {party["days_left"] for party in shown} == {99}
@@ -127,18 +127,18 @@ def test_add_revoke_and_renew_say_what_to_copy_where(fedrel, folder):
     added = json.loads(fedrel("federation", "add", folder, "c", "--json").out)
     assert added == {"name": "c", "role": "platform", "kit": str(folder / "c")}
     out = fedrel("federation", "add", folder, "d", "--role", "viewer").out
-    assert "A coordinator that runs from this folder knows it within a second." in out
+    assert "A coordinator that runs from this folder notices within a second." in out
     assert str(folder / "coordinator" / "members.json") in out
     revoked = json.loads(fedrel("federation", "revoke", folder, "c", "--json").out)
     members = str(folder / "coordinator" / "members.json")
     assert revoked == {"revoked": "c", "files": [members]}
     out = fedrel("federation", "revoke", folder, "d").out
-    assert "A coordinator that runs from this kit knows it within a second." in out and members in out
+    assert "A coordinator that runs from this kit notices within a second." in out and members in out
     renewed = json.loads(fedrel("federation", "renew", folder, "a", "b", "--json").out)
     assert renewed == {
         name: [str(folder / name / file) for file in ("tls/node.crt", "sign/sign.crt")] for name in ("a", "b")
     }
-    assert "A node that is running takes them up by itself." in fedrel("federation", "renew", folder).out
+    assert "A running node uses them without a restart." in fedrel("federation", "renew", folder).out
 
 
 @pytest.mark.parametrize("command", [("add", "x"), ("revoke", "x"), ("renew",)])

@@ -135,7 +135,7 @@ def test_a_run_that_lacks_its_report_alone_gets_it(tmp_path, uninterrupted):
     shutil.copytree(uninterrupted, folder, ignore=shutil.ignore_patterns("report.html"))
     code, _, err = call("run", "--resume", folder, limit=(uninterrupted / "report.html").stat().st_size // 2)
     assert code == 2
-    assert complaints(err) == [f"fedrel: {folder}/report.html: File too large; what was finished before is kept"]
+    assert complaints(err) == [f"fedrel: {folder}/report.html: File too large; everything finished before is kept"]
     assert not (folder / "report.html").exists()
     assert not half_written(folder)
     finish(folder, uninterrupted)
@@ -168,7 +168,7 @@ def test_a_comparison_interrupted_at_the_terminal_goes_on_with_the_same_command(
     code, out, err = end(process)
     assert (code, out) == (130, "")
     assert complaints(err) == ["fedrel: interrupted"]
-    assert "the same command goes on from there" in err
+    assert "the same command continues from there" in err
     assert call(*arguments, tmp_path / "cut")[0] == 0
     assert call(*arguments, tmp_path / "whole")[0] == 0
     results = list(cells.glob("*/result.json"))

@@ -71,9 +71,9 @@ def test_what_left_by_field(fedrel, kit, place):
     flowing = " ".join(outcome.out.replace("│", " ").split())
     assert "a blinded key per" in flowing and "trained weights" in flowing
     assert next(row[2] for row in rows if row[:2] == ["lazy", "train"]) == "2 in rounds 3–4"
-    assert any(line.startswith("5 replies, ") and "left this platform" in line for line in lines)
+    assert any(line.startswith("5 replies, ") and "sent by this platform" in line for line in lines)
     last = json.loads((kit / "ledger" / "ledger.jsonl").read_text().splitlines()[-1])["hash"]
-    assert lines[-1] == f"the file is as it was written: 7 entries, the last with the hash {last}"
+    assert lines[-1] == f"the file is unchanged: 7 entries, the last with the hash {last}"
 
 
 def test_what_left_by_task_and_by_round(fedrel, kit):
@@ -118,8 +118,8 @@ def test_a_broken_chain_is_shown_and_fails_when_asked(fedrel, refused, kit):
     problems = json.loads(fedrel("ledger", "show", kit, "--json").out)["problems"]
     assert [it["line"] for it in problems] == [3, 4]
     assert refused("ledger", "show", kit, "--verify") == (
-        f"{path}:3: this line does not follow the line before it: lines were changed, removed, added or moved here; "
-        "in all 2 of 6 lines are not as written"
+        f"{path}:3: this line does not follow the line before it: lines were changed, cut out, added or moved here; "
+        "in all, 2 of 6 lines were changed"
     )
 
 
@@ -130,7 +130,7 @@ def test_an_end_that_was_cut_off_is_found_by_a_hash_noted_before(fedrel, refused
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     assert fedrel("ledger", "show", kit, "--verify").code == 0
     assert refused("ledger", "show", kit, "--holds", noted) == (
-        f"{path}: no entry has the hash {noted}; it was cut off, or the ledger was made anew"
+        f"{path}: no entry has the hash {noted}; the ledger was truncated or replaced"
     )
     assert "no entry has the hash ;" in refused("ledger", "show", kit, "--holds", "")
 
@@ -148,10 +148,10 @@ def test_a_simulated_run(fedrel, refused, simulated):
     assert ["(header)", "", "4", "308 B"] in rows and ["weights/conv", "3×4", "3", "144 B"] in rows
     outcome = fedrel("ledger", "show", simulated / "ledger.jsonl", "--by", "round")
     assert shown(outcome) == [["round", "replies", "bytes"], ["1", "2", "296 B"], ["2", "2", "156 B"]]
-    assert outcome.out.splitlines()[-1] == "4 replies, 452 B, left 2 simulated platforms"
+    assert outcome.out.splitlines()[-1] == "4 replies, 452 B, sent by 2 simulated platforms"
     found = json.loads(fedrel("ledger", "show", simulated, "--json", "--run", "my-run").out)
     assert (found["platforms"], found["runs"], found["bytes"]) == (["a", "b"], ["my-run"], 452)
-    assert "has no chain of hashes to verify" in refused("ledger", "show", simulated, "--verify")
+    assert "has no hash chain to verify" in refused("ledger", "show", simulated, "--verify")
     path = simulated / "ledger.jsonl"
     path.write_text(path.read_text() + "{}\n")
     assert refused("ledger", "show", simulated) == f"{path}:8: unreadable (not in fedrel's format)"
@@ -159,7 +159,7 @@ def test_a_simulated_run(fedrel, refused, simulated):
 
 def test_a_platform_that_has_sent_nothing(fedrel, tmp_path):
     Ledger.open(tmp_path / "ledger.jsonl").close()
-    assert fedrel("ledger", "show", tmp_path, "--verify").out == "nothing has left this platform\n"
+    assert fedrel("ledger", "show", tmp_path, "--verify").out == "nothing was sent by this platform\n"
 
 
 def test_what_is_no_ledger_is_refused(refused, kit, tmp_path):
@@ -167,7 +167,7 @@ def test_what_is_no_ledger_is_refused(refused, kit, tmp_path):
     (tmp_path / "text.jsonl").write_text('{"round": 1}\n\n[]\n')
     (tmp_path / "bytes").write_bytes(b"\xff\x00" * 100)
     assert refused("ledger", "show", "none") == "none: no such file or folder"
-    assert "empty: no ledger.jsonl here, nor in empty/ledger" in refused("ledger", "show", "empty")
-    assert "text.jsonl: no ledger" in refused("ledger", "show", "text.jsonl")
+    assert "empty: no ledger.jsonl here or in empty/ledger" in refused("ledger", "show", "empty")
+    assert "text.jsonl: not a ledger" in refused("ledger", "show", "text.jsonl")
     assert "bytes: no ledger" in refused("ledger", "show", "bytes")
     assert refused("ledger", "show", kit, "--run", "lasy").endswith('no run "lasy"; did you mean "lazy"?')

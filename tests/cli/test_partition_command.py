@@ -47,12 +47,12 @@ def test_a_short_table_and_what_to_do_next(fedrel):
     told = lines(fedrel("data", "partition", *UNEVEN, *sets("partition.server=0.1")))
     assert told[0] == "dirichlet with alpha 0.05, seed 1"
     cells = {row[1]: row[2:-1] for row in (re.split(r" *[│┃] *", line) for line in told) if len(row) > 5}
-    assert cells[""] == ["least", "median", "most", "all"]
-    least, median, most, all_ = (int(cell.replace(",", "")) for cell in cells["sentences of a platform"])
+    assert cells[""] == ["min", "median", "max", "total"]
+    least, median, most, all_ = (int(cell.replace(",", "")) for cell in cells["sentences per platform"])
     assert 1 <= least <= median <= most < all_ == 540
     assert cells["platforms"][-1] == "4"
     assert cells["sentences of the server"][-1] == "60"
-    assert 0.4 < float(cells["unevenness (0: all alike)"][-1]) < 1
+    assert 0.4 < float(cells["unevenness (0: all the same)"][-1]) < 1
     assert told[-1].startswith("train on it with: fedrel run --set data.size=600 --set partition.platforms=4 ")
     assert len(told) < 15
     assert max(map(len, told[:-1])) <= 80
@@ -63,7 +63,7 @@ def test_the_next_command_has_the_file_and_quotes_what_needs_it(fedrel, tmp_path
     file.write_text('[data]\nsize = 600\n[partition]\nkind = "relation"\n[method]\nname = "centralised"\n')
     told = lines(fedrel("data", "partition", file, *sets("seed=3")))
     assert told[0] == "a platform for each relation, seed 3"
-    assert told[-2] == "centralised puts all of this in one place; other methods leave it where it is"
+    assert told[-2] == "centralised pools all of this in one place; other methods do not"
     assert told[-1] == f"train on it with: fedrel run '{file}' --set seed=3"
 
 

@@ -52,7 +52,7 @@ def test_both_kinds_of_runs_are_shown(fedrel, tmp_path, scores, metric):
     assert "fedavg, seed 7: best of 3 rounds is 2" in shown.out
     assert metric in shown.out and f"{scores[metric]:.3f}" in shown.out
     assert "fact" not in shown.out and "target" not in shown.out
-    assert shown.out.splitlines()[-2:] == ["upload  2.0 MB a platform and round", f"report  {folder}/report.html"]
+    assert shown.out.splitlines()[-2:] == ["upload  2.0 MB per platform and round", f"report  {folder}/report.html"]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_what_a_target_cost_for_machines(fedrel, run):
 
 @pytest.mark.parametrize("target", ["-0.1", "1.5", "nan", "70"])
 def test_a_target_that_no_score_can_have_is_refused(refused, run, target):
-    assert refused("show", run, "--target", target) == f"--target {target}: scores lie between 0 and 1"
+    assert refused("show", run, "--target", target) == f"--target {target}: scores are between 0 and 1"
 
 
 def test_a_comparison_has_no_target(refused, tmp_path):
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "compare.json").write_text("{}")
-    assert refused("show", "c", "--target", "0.5").startswith("c: --target is for one run, and this is a comparison")
+    assert refused("show", "c", "--target", "0.5").startswith("c: --target is for a run, and this is a comparison")
 
 
 def test_a_run_without_its_log_is_shown_but_has_no_target(fedrel, refused, run):

@@ -37,7 +37,7 @@ def test_a_search_ranks_by_dev_and_its_best_can_be_run(fedrel, search, tmp_path)
     lines = first.out.splitlines()
     assert lines[-3] == f"--set training.lr={best}"
     assert lines[-2] == f"best    {folder}/best.toml   (test it: fedrel run {folder}/best.toml)"
-    assert "2 trials by dev ap; test stays closed" in first.out
+    assert "2 trials by dev ap; test is not used" in first.out
     for trial in report["trials"]:
         files = {path.name for path in (folder / trial["folder"]).iterdir()}
         assert files == {"experiment.toml", "metrics.jsonl", "ledger.jsonl", "trial.json"}
@@ -46,7 +46,7 @@ def test_a_search_ranks_by_dev_and_its_best_can_be_run(fedrel, search, tmp_path)
         assert trial["score"] == max(line["dev"]["ap"] for line in lines)
 
     again = fedrel(*call, "--json")
-    assert "2 of 2 runs are finished already and are used again" in again.err
+    assert "2 of 2 runs are already finished and are reused" in again.err
     assert strict(again.out) == report
     run = fedrel("run", folder / "best.toml", "--out", tmp_path / "run", "--json")
     assert run.code == 0

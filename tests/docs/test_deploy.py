@@ -58,10 +58,10 @@ def test_a_service_is_hardened_and_restarts(path):
     assert service["ReadWritePaths"] == "/var/lib/fedrel"
 
 
-def test_a_platform_that_was_shut_out_is_not_started_again():
+def test_a_revoked_platform_is_not_restarted():
     coordinator, platform = (unit(path) for path in UNITS)
     assert platform["RestartPreventExitStatus"] == str(ShutOutError.code)
-    assert "RestartPreventExitStatus" not in coordinator  # nobody shuts it out
+    assert "RestartPreventExitStatus" not in coordinator  # it cannot be revoked
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)

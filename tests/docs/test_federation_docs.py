@@ -161,11 +161,11 @@ def test_a_kit_is_backed_up_as_the_page_says(fedrel, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_is_stopped_and_gone_on_with_as_the_page_says(person):
+def test_a_run_is_stopped_and_resumed_as_the_page_says(person):
     for command in commands("Ten minutes"):
         if command.startswith(("fedrel data", "fedrel federation", "fedrel coordinator", "fedrel platform")):
             person.types(command)
-    submit, stop, resume = commands("Stopping and going on")
+    submit, stop, resume = commands("Stopping and resuming")
     person.types(f"{submit} --set training.patience=1000")  # or it might end before it is stopped
     person.waits_for("second", lambda status: status["round"] >= 2)
     person.types(stop)

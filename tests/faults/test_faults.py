@@ -1,10 +1,9 @@
-"""What can happen to a federation happens to real processes: every case ends by a deadline, and with a result that is
-the uninterrupted one, bit for bit, or differs by what a missing platform explains.
+"""Faults in real processes: every case ends by a deadline, with the result of an undisturbed run, bit for bit, or with
+one that differs only by the replies that were missing.
 
 `pytest -m slow tests/faults -s` prints the table of docs/faults.md.
 """
 
-import json
 import os
 import signal
 import time
@@ -13,86 +12,14 @@ import pytest
 
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.audit import read as read_audit
-from fedrel.protocol.checkpoint import load
-from fedrel.protocol.codec import encode
 from tests.deployment import Deployment
-from tests.parity.consortium import write_world
+from tests.faults.runs import begin, failures, finish, in_phase, learned, recovery, tell, took_part
 from tests.processes import descendants
 from tests.wire import Tap
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-SETTINGS = [
-    "data.size=3000",
-    "training.rounds=8",
-    "training.epochs=6",
-    "partition.server=0",
-    "method.name=lazy-mil",
-    "method.warmup=0",
-    "extractor.filters=64",
-    "extractor.embeddings=trainable",
-    "engine.deadline=15",
-    "engine.min_platforms=2",
-]
-ENDED = ("done", "failed", "stopped")
 
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return write_world(tmp_path_factory.mktemp("faults") / "world", *SETTINGS)
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(world, tmp_path_factory):
-    """What was learnt; the other runs are compared with it, so that it must not have missed a reply itself."""
-    with Deployment(tmp_path_factory.mktemp("uninterrupted"), world) as federation:
-        federation.train("warm", "training.rounds=1", "engine.deadline=120")  # on a new machine, loops are compiled
-        federation.train("run")
-        assert not any(failures(federation.status("run")).values())
-        return learnt(federation)
-
-
-def learnt(federation):
-    """After the last round: the best one may lie before whatever happened."""
-    return encode({"weights": load(federation.runs / "run" / "checkpoint").state["weights"]})
-
-
-def begin(federation, *arguments):
-    federation.submit(str(federation.world / "experiment.toml"), "--name", "run", *arguments)
-
-
-def in_phase(task, rounds=3):
-    return lambda status: status["round"] >= rounds and status["doing"] == task
-
-
-def finish(federation, seconds=300):
-    status = federation.wait("run", lambda status: status["state"] in ENDED, seconds)
-    assert status["state"] == "done", f"{status}\n{federation.story()}"
-    return status
-
-
-def failures(status):
-    return {name: it["failures"] for name, it in status["platforms"].items()}
-
-
-def took_part(federation):
-    """Whose replies were used in the last round."""
-    lines = [json.loads(line) for line in (federation.runs / "run" / "ledger.jsonl").read_text().splitlines()]
-    return {line["platform"] for line in lines if line["round"] == lines[-1]["round"]}
-
-
-def tell(case, status, seconds, same):
-    failed = {name: count for name, count in failures(status).items() if count}
-    result = "equal" if same else "without what was missing"
-    print(f"| {case} | {status['attempt']} | {failed or '–'} | {seconds:.0f} | {result} |")
-
-
-def recovery(federation, happened, rounds):
-    """Seconds until the next round was done."""
-    federation.wait("run", lambda status: status["round"] > rounds or status["state"] in ENDED, 200)
-    return time.monotonic() - happened
-
-
-# The result is that of an uninterrupted run: what was lost is done again.
+# The result is that of an undisturbed run: lost work is repeated.
 REPEATED = [
     ("coordinator", "run", "score"),
     ("coordinator", "run", "train"),
@@ -110,7 +37,7 @@ MISSING = [
     ("p1", "worker", "train"),
     ("p1", "everything", "train"),
 ]
-# Which replies are missing depends on the moment; the run comes to its end, with all platforms again.
+# Whether a reply is missing depends on the moment; the run finishes, with all platforms again.
 EITHER = [
     ("p1", "everything", "between rounds"),
 ]
@@ -134,7 +61,7 @@ def test_killed(who, what, when, world, uninterrupted, tmp_path):
             federation.kill(who, what)
         seconds = recovery(federation, happened, before["round"])
         status = finish(federation)
-        same = learnt(federation) == uninterrupted
+        same = learned(federation) == uninterrupted
         tell(f"kill -9 of {who} ({what}) in {when}", status, seconds, same)
         if case in REPEATED:
             assert same, f"{status}\n{federation.story()}"
@@ -163,9 +90,9 @@ def test_a_platform_that_leaves_is_not_waited_for(world, tmp_path):
         seconds = recovery(federation, happened, before["round"])
         status = finish(federation)
         assert gone < 3, gone
-        assert seconds < 60, seconds  # of 600 that it had
+        assert seconds < 60, seconds  # of its 600
         assert status["platforms"]["p1"]["failures"] >= 1
-        assert "it left" in trouble(federation, "p1"), trouble(federation, "p1")
+        assert "it left" in reasons(federation, "p1"), reasons(federation, "p1")
         tell("SIGTERM of p1 in train", status, seconds, False)
 
 
@@ -173,8 +100,8 @@ def said(federation, name):
     return (federation.folder / f"{name}.log").read_text()
 
 
-def trouble(federation, name):
-    """Why its replies were missing."""
+def reasons(federation, name):
+    """Why replies of a platform were missing."""
     lines = read_audit(federation.kits / "coordinator")
     return {it["why"] for it in lines if it["event"] == "failure" and it["name"] == name}
 
@@ -195,8 +122,8 @@ def test_frozen_for_80_seconds(who, world, uninterrupted, tmp_path):
         if who == "coordinator":
             seconds = recovery(federation, happened + 80, before["round"])
         status = finish(federation)
-        tell(f"SIGSTOP of {who} for 80 s", status, seconds, learnt(federation) == uninterrupted)
-        if who == "p1":  # the others did not wait for its end
+        tell(f"SIGSTOP of {who} for 80 s", status, seconds, learned(federation) == uninterrupted)
+        if who == "p1":  # the others did not wait until it continued
             assert seconds < 60, seconds
             failed = failures(status)
             assert failed.pop("p1") >= 1, status
@@ -206,22 +133,22 @@ def test_frozen_for_80_seconds(who, world, uninterrupted, tmp_path):
 
 
 def test_a_connection_that_breaks_for_a_moment(world, uninterrupted, tmp_path):
-    """Nothing is lost, and the platform is not even asked again: it brings its answer when it is back."""
+    """Nothing is lost, and the platform is not even asked again: it sends its reply when it is back."""
     federation = Deployment(tmp_path, world)
-    with Tap("localhost", open_kit(federation.kits / "p1").port) as line:
+    with Tap("localhost", open_kit(federation.kits / "p1").port) as tap:
         about = federation.kits / "p1" / "kit.json"
-        about.write_text(about.read_text().replace(str(line.target[1]), str(line.port)))
+        about.write_text(about.read_text().replace(str(tap.target[1]), str(tap.port)))
         with federation:
             begin(federation)
             before = federation.wait("run", in_phase("train"))
             worker = federation.processes("p1")["worker"]
             happened = time.monotonic()
-            line.cut()
+            tap.cut()
             time.sleep(4)
-            line.mend()
+            tap.mend()
             seconds = recovery(federation, happened, before["round"])
             status = finish(federation)
-            assert learnt(federation) == uninterrupted
+            assert learned(federation) == uninterrupted
             assert not any(failures(status).values()), status
             assert federation.processes("p1")["worker"] == worker
             tell("the connection of p1 breaks for 4 s", status, seconds, True)
@@ -233,7 +160,7 @@ def misbehaving(tmp_path, world, who, fault):
     return federation
 
 
-def test_the_coordinator_dies_in_the_middle_of_a_checkpoint(world, uninterrupted, tmp_path):
+def test_the_coordinator_dies_while_writing_a_checkpoint(world, uninterrupted, tmp_path):
     with misbehaving(tmp_path, world, "coordinator", "checkpoint") as federation:
         begin(federation)
         before = federation.wait("run", lambda status: (tmp_path / "runs" / ".done").exists())
@@ -241,11 +168,11 @@ def test_the_coordinator_dies_in_the_middle_of_a_checkpoint(world, uninterrupted
         seconds = recovery(federation, happened, before["round"])
         status = finish(federation)
         assert status["attempt"] == 2
-        assert learnt(federation) == uninterrupted
-        tell("kill -9 of coordinator (run) in the middle of a checkpoint", status, seconds, True)
+        assert learned(federation) == uninterrupted
+        tell("kill -9 of coordinator (run) while writing a checkpoint", status, seconds, True)
 
 
-SCORES, WEIGHTS = 8, 9  # of the fourth round: one answer is the introduction, then there are two a round
+SCORES, WEIGHTS = 8, 9  # replies of the fourth round: one to `begin`, then two per round
 REFUSED = {
     ("garbage", SCORES): "refused: ",
     ("nan", SCORES): "refused: ballot/score",
@@ -259,7 +186,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("kind", "number"), REFUSED)
-def test_a_platform_that_answers_rubbish(kind, number, world, tmp_path):
+def test_a_platform_with_an_invalid_reply(kind, number, world, tmp_path):
     with misbehaving(tmp_path, world, "p1", f"reply:{kind}:{number}") as federation:
         begin(federation)
         status = finish(federation)
@@ -270,7 +197,7 @@ def test_a_platform_that_answers_rubbish(kind, number, world, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["garbage", "oversize", "field"])
-def test_a_platform_that_joins_with_rubbish_is_left_out(kind, world, tmp_path):
+def test_a_platform_with_an_invalid_reply_to_begin_is_left_out(kind, world, tmp_path):
     with misbehaving(tmp_path, world, "p1", f"begin:{kind}") as federation:
         begin(federation, "--set", "training.rounds=2")
         status = finish(federation)
@@ -285,7 +212,7 @@ def test_a_platform_that_joins_with_rubbish_is_left_out(kind, world, tmp_path):
         tell(f"p1 joins with {kind}", status, 0, False)
 
 
-def test_an_update_that_is_out_of_line_is_left_out_and_its_platform_named(world, tmp_path):
+def test_an_outlier_is_left_out_and_its_platform_named(world, tmp_path):
     """In the status, in the audit trail, and in the result."""
     with misbehaving(tmp_path, world, "p1", f"reply:noise:{WEIGHTS}") as federation:
         begin(federation)
@@ -304,12 +231,12 @@ def test_a_platform_that_answers_twice(world, uninterrupted, tmp_path):
     with misbehaving(tmp_path, world, "p1", f"reply:twice:{SCORES}") as federation:
         begin(federation)
         status = finish(federation)
-        assert learnt(federation) == uninterrupted
+        assert learned(federation) == uninterrupted
         tell("p1 answers twice", status, 0, True)
 
 
 def test_a_full_disk_on_a_platform(world, tmp_path):
-    """What cannot be written into its ledger does not leave it; the others go on."""
+    """Nothing is sent that its ledger cannot record; the others continue."""
     with misbehaving(tmp_path, world, "p1", "disk") as federation:
         begin(federation)
         status = finish(federation)

@@ -1,4 +1,4 @@
-"""Where `fedrel` starts: quick to load, so that Ctrl-C is answered in one line from the first moment."""
+"""Entry point of `fedrel`. It imports little at first, so that Ctrl-C gets a one-line answer from the start."""
 
 import io
 import sys
@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # do not fail on a name that the terminal cannot show
     try:
         if sys.argv[1:2] in (["coordinator"], ["platform"]):
             from fedrel.cli.node_app import main as start

@@ -1,4 +1,4 @@
-"""All commands."""
+"""The command line: all commands of `fedrel`."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Train a relation extractor across organisations whose text stays at home.",
+    help="Train a relation extractor across organisations without sharing their text.",
 )
-data_app = typer.Typer(no_args_is_help=True, help="Make or check data sets.")
+data_app = typer.Typer(no_args_is_help=True, help="Create, check or partition data sets.")
 app.add_typer(data_app, name="data")
 federation_app = typer.Typer(no_args_is_help=True, help="Certificates and kits for a federation of organisations.")
 app.add_typer(federation_app, name="federation")
 app.add_typer(coordinator_app, name="coordinator")
 app.add_typer(platform_app, name="platform")
-feedback_app = typer.Typer(no_args_is_help=True, help="What users said of predictions.")
+feedback_app = typer.Typer(no_args_is_help=True, help="Users' verdicts on predictions.")
 app.add_typer(feedback_app, name="feedback")
-nvflare_app = typer.Typer(no_args_is_help=True, help="A FLARE federation that carries our messages.")
+nvflare_app = typer.Typer(no_args_is_help=True, help="Prepare a FLARE federation to carry fedrel's messages.")
 app.add_typer(nvflare_app, name="nvflare")
-ledger_app = typer.Typer(no_args_is_help=True, help="What left a platform.")
+ledger_app = typer.Typer(no_args_is_help=True, help="What a platform has sent.")
 app.add_typer(ledger_app, name="ledger")
 
 
@@ -73,14 +73,14 @@ feedback_app.command("show")(guarded(verdicts.show))
 for relaying in (nvflare.job, nvflare.site):
     nvflare_app.command(relaying.__name__)(guarded(relaying))
 ledger_app.command("show")(guarded(ledger.show))
-audit_app = typer.Typer(no_args_is_help=True, help="Who connected to a node, asked, and was refused.")
+audit_app = typer.Typer(no_args_is_help=True, help="A node's audit trail: connections, commands, refusals.")
 app.add_typer(audit_app, name="audit")
 audit_app.command("show")(guarded(audit.show))
 
 
 @audit_app.callback()
-def _show_is_a_word_of_its_own() -> None:
-    """A group with one command would take its name for an argument otherwise."""
+def _keep_the_group() -> None:
+    """Without a callback, typer would turn a group with a single command into that command."""
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""`fedrel audit show`: who connected to a node, what they asked for, and who was refused."""
+"""`fedrel audit show`: connections, commands and refusals of a node."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fedrel.errors import UserError
 from fedrel.federation.nodes import audit
 from fedrel.util.escaping import shown
 
-_RED = ("refused", "invalid message", "trouble", "server ended", "transport ended", "run interrupted")
+_RED = ("refused", "invalid message", "failure", "outlier", "server ended", "transport ended", "run interrupted")
 
 
 def show(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="The kit of a coordinator or a platform.")],
-    event: Annotated[str, typer.Option("--event", help="These events alone, like refused.")] = "",
-    last: Annotated[int, typer.Option("--last", min=1, help="So many lines.")] = 100,
-    json_: Annotated[bool, typer.Option("--json", help="Print as JSON, a line each.")] = False,
+    event: Annotated[str, typer.Option("--event", help="Only events of this kind, like refused.")] = "",
+    last: Annotated[int, typer.Option("--last", min=1, help="How many events to show.")] = 100,
+    json_: Annotated[bool, typer.Option("--json", help="Print as JSON, one line per event.")] = False,
 ) -> None:
-    """Show the audit trail of a node, the newest last."""
+    """Show the audit trail of a node, newest last."""
     if not (kit / "kit.json").is_file():
-        raise UserError(f"{kit}: no kit of a federation (no kit.json in it)")
+        raise UserError(f"{kit}: not a kit (it has no kit.json)")
     every = list(audit.read(kit))
     found = [it for it in every if event in ("", it.get("event"))]
     if json_:

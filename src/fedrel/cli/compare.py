@@ -1,4 +1,4 @@
-"""`fedrel compare`: methods × settings × seeds in one table, one figure, one JSON."""
+"""`fedrel compare`: methods × settings × seeds in one table, one figure and one JSON file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedrel.sweeps.tables import comparison_table, scores, summarise
 from fedrel.util.files import write_whole
 
 __all__ = ["compare", "comparison_table"]
-_LATE = 15  # the later of the two rounds that the FedCMC paper shows; the last, where there are fewer
+_LATE = 15  # the later of the two rounds that the FedCMC paper shows; the last round if there are fewer
 
 
 def compare(
@@ -35,16 +35,18 @@ def compare(
     vary: Annotated[list[str], typer.Option(help="Columns, e.g. training.fraction=0.1,0.5,1.0")] = [],  # noqa: B006
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs per cell.")] = None,
     metric: Annotated[str | None, typer.Option(help="The score in the table.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The file's small scale: minutes, on data at hand.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The file's small scale: takes minutes, on built-in data.")
+    ] = False,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="PATH", help="The data; for several sets, their folder.")
+        Path | None, typer.Option("--data", metavar="PATH", help="The data; for several data sets, their folder.")
     ] = None,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value for all.")] = [],  # noqa: B006
-    out_: Annotated[Path | None, typer.Option("--out", help="Folder; finished runs in it are used again.")] = None,
-    jobs: Annotated[int, typer.Option(min=0, help="Runs side by side; 0: one per core.")] = 0,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a value in all runs.")] = [],  # noqa: B006
+    out_: Annotated[Path | None, typer.Option("--out", help="Folder; finished runs in it are reused.")] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Runs in parallel; 0: one per core.")] = 0,
     json_: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Compare methods: their scores over seeds, paired differences, figures, and a paper's numbers beside ours."""
+    """Compare methods: scores over seeds, paired differences, figures, and a paper's numbers next to ours."""
     asked = read(
         experiment,
         settings=set_,
@@ -60,10 +62,10 @@ def compare(
     cells = asked.with_data(asked.cells())
     for column in asked.columns:
         if not any(cell.column == column.label for cell in cells):
-            say(f"{column.label}: left out, since its data is not there ({asked.look.data})")
+            say(f"{column.label}: left out, its data is missing ({asked.look.data})")
     for row in asked.rows:
         if not any(cell.row == row.label for cell in cells):
-            say(f"{row.label}: left out, since what its users are drawn from is not there (feedback.table)")
+            say(f"{row.label}: left out, its table of users is missing (feedback.table)")
     begin = time.monotonic()
     finished = [
         Job(f"{cell.row}, {cell.column}, seed {cell.seed}", cell.experiment, _place(cell, folder)) for cell in cells
@@ -114,10 +116,10 @@ def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, An
             }
         )
     if not any(row["test"] for row in rows):
-        raise UserError("every run diverged; lower training.lr")
+        raise UserError("every run diverged; try a lower training.lr")
     summary = summarise(asked, rows)
     for row in rows:
-        del row["right"]  # it served its purpose, and is long
+        del row["right"]  # long, and no longer needed
     for entry in summary:
         entry["selection"] = _selection(
             [row["selection"] for row in rows if (row["row"], row["column"]) == (entry["row"], entry["column"])]
@@ -151,7 +153,7 @@ def _selection(chosen: list[dict[str, float] | None]) -> dict[str, float] | None
 
 
 def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: Path) -> list[Path]:
-    """The figures that the comparison wants, or else those that its kind of data has."""
+    """Draws the figures that the comparison asks for, or else those that suit its data. Returns their paths."""
     from fedrel.report import figures
 
     done = [(cell, folder / row["folder"]) for cell, row in zip(cells, report["cells"], strict=True) if row["test"]]
@@ -168,17 +170,19 @@ def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: 
         ]
         ordered = sorted(first, key=lambda it: it[0].row != asked.reference)
         cases = case_study([(cell.row, cell.experiment, path) for cell, path in ordered])
-        write_whole(folder / "cases.md", cases, private=True)  # it quotes sentences
+        write_whole(folder / "cases.md", cases, private=True)  # quotes sentences
         return [folder / "cases.md"]
     drawn = [] if kind == "none" else _by_column(kind, done, folder)
-    if kind == "rounds" and len(drawn) > 1:  # what they ended with, side by side
+    if kind == "rounds" and len(drawn) > 1:  # the final scores, side by side
         figures.bars_figure(report, bars)
         drawn.append(bars)
     return drawn
 
 
 def _by_column(kind: str, done: list[tuple[Cell, Path]], folder: Path) -> list[Path]:
-    """One figure a column, of all rows: pr.png for the first, pr-<column>.png for the others; or rounds.png …"""
+    """Draws one figure per column with all rows: pr.png for the first, pr-<column>.png for the others; or rounds.png …
+    Returns their paths.
+    """
     from fedrel.report.figures import pr_figure, rounds_figure
 
     drawn: list[Path] = []
@@ -210,7 +214,7 @@ def _by_column(kind: str, done: list[tuple[Cell, Path]], folder: Path) -> list[P
 
 
 def _similarity(done: list[tuple[Cell, Path]], folder: Path) -> list[Path]:
-    """Label counts beside the similarity of classifier vectors, of the first run that traced it."""
+    """Draws label counts next to the similarity of classifier vectors, of the first run that recorded it."""
     from fedrel.report.figures import similarity_figure
 
     for cell, place in done:

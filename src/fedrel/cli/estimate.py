@@ -1,4 +1,4 @@
-"""`fedrel feedback estimate`: how often users are right."""
+"""`fedrel feedback estimate`: how reliable users are."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def estimate(
         Path,
         typer.Argument(
             help="Verdicts on predictions whose truth is known: .jsonl, .csv or .tsv with user, "
-            "verdict (right, wrong or unknown) and correct (true or false); or a store of fedrel review, with --data."
+            "verdict (right, wrong or unknown) and correct (true or false); or a store of fedrel review and --data."
         ),
     ],
     data: Annotated[
-        Path | None, typer.Option("--data", help="With a store: data whose labels are true, for the same sentences.")
+        Path | None, typer.Option("--data", help="With a store: data with true labels for the same sentences.")
     ] = None,
-    source: Annotated[str, typer.Option("--source", "--format", help="Format of the data; else detected.")] = "",
+    source: Annotated[str, typer.Option("--source", "--format", help="Format of the data [default: detected].")] = "",
     users: Annotated[
         Path | None, typer.Option(help="Write a table of users for feedback.table, with shrunk rates.")
     ] = None,
-    png: Annotated[Path | None, typer.Option(help="Draw the users: their rates, mistakes and answers.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw the users' rates, errors and answers.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print all users as JSON.")] = False,
 ) -> None:
-    """Estimate how often users call a correct prediction right (γ) and an incorrect one wrong (δ)."""
+    """Estimate how often users judge a correct prediction right (γ) and an incorrect one wrong (δ)."""
     try:
         found = estimate_users(read_verdicts(file) if data is None else _judged(file, data, source))
     except UserError as error:
@@ -70,7 +70,7 @@ def estimate(
 
 
 def _judged(store: Path, data: Path, source: str) -> list[GradedVerdict]:
-    """What people said in a store of the sentences that the data has labels for."""
+    """The verdicts of a store on sentences for which the data has labels. Raises UserError if there are none."""
     dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
     verdicts = list(stored_verdicts.read_verdicts(store))
     judged = stored_verdicts.graded(verdicts, dataset)
@@ -82,7 +82,7 @@ def _judged(store: Path, data: Path, source: str) -> list[GradedVerdict]:
 
 
 def summary(found: Estimates) -> dict[str, Any]:
-    """For machines: everything, rates that nothing is known about as null."""
+    """All estimates as JSON values; unknown rates are None."""
     return {
         "users": [_entry(it) for it in found.users],
         "pooled": {key: value for key, value in _entry(found.pooled).items() if key != "user"},
@@ -92,6 +92,7 @@ def summary(found: Estimates) -> dict[str, Any]:
 
 
 def estimates_table(found: Estimates) -> Table:
+    """The users with the most judgments, and all users together."""
     table = Table(
         title="How often users are right, in percent (95 % intervals)", title_justify="left", title_style="bold"
     )
@@ -107,8 +108,8 @@ def estimates_table(found: Estimates) -> Table:
     notes += [
         f"mean over users: γ̂ {_percent(means[0])}, δ̂ {_percent(means[1])}",
         "γ: says right if the prediction is correct; δ: says wrong if it is incorrect; don't know is neither",
-        f"shrunk: drawn to what is usual, as if {_strength(found.gamma)} judgments for γ and "
-        f"{_strength(found.delta)} for δ had come before",
+        f"shrunk: towards the mean of the prior, which weighs as much as {_strength(found.gamma)} judgments for γ and "
+        f"{_strength(found.delta)} for δ",
     ]
     table.caption, table.caption_justify = "\n".join(notes), "left"
     return table
@@ -131,7 +132,7 @@ def _rate(rate: Rate) -> dict[str, Any]:
 
 
 def _mean(found: Estimates, name: str) -> float | None:
-    """The paper's: every user counts the same, however few the judgments."""
+    """The paper's mean: each user has the same weight, whatever the number of judgments."""
     values = [value for it in found.users if (value := getattr(it, name).value) is not None]
     return sum(values) / len(values) if values else None
 

@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from fedrel.federation.kits.kit import Kit, Party
 
 _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
-_Dir = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `fedrel federation new` made.")]
-_SOON = 30  # days before the end of a certificate from which on it is worth a warning
+_Dir = Annotated[Path, typer.Argument(metavar="DIR", help="A folder created by `fedrel federation new`.")]
+_SOON = 30  # days before a certificate expires, from which on there is a warning
 _DEFAULT_PORT = 8002
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     coordinator: Annotated[
-        str, typer.Option("--coordinator", metavar="HOST[:PORT]", help="Where all others reach the coordinator.")
+        str, typer.Option("--coordinator", metavar="HOST[:PORT]", help="The coordinator's address for all others.")
     ],
     platforms: Annotated[str, typer.Option("--platforms", metavar="A,B,C", help="Names of the organisations.")],
     port: Annotated[
         int | None, typer.Option("--port", help=f"The coordinator's port [default: {_DEFAULT_PORT}].")
     ] = None,
-    days: Annotated[int, typer.Option("--days", help="How long certificates last.")] = 365,
-    admin: Annotated[str, typer.Option("--admin", metavar="NAME", help="Who may start training.")] = "admin",
+    days: Annotated[int, typer.Option("--days", help="How long certificates are valid.")] = 365,
+    admin: Annotated[str, typer.Option("--admin", metavar="NAME", help="The party that may start runs.")] = "admin",
     json_: _Json = False,
 ) -> None:
-    """Make certificates and a kit for the coordinator, each platform and an admin."""
+    """Create certificates and a kit for the coordinator, each platform and an admin."""
     provisioning = _provisioning()
     host, port = _address(coordinator, port)
     names = [name.strip() for name in platforms.split(",")]
@@ -51,13 +51,13 @@ def new(
     table = Table("folder", "goes to")
     table.add_row(Text(f"{folder}/coordinator"), Text(f"the coordinator ({host})"))
     for name in names:
-        table.add_row(Text(f"{folder}/{name}"), Text(f"platform {name} alone: it has the key that blinds facts"))
-    table.add_row(Text(f"{folder}/{admin}"), "whoever starts training")
-    table.add_row(Text(f"{folder}/ca"), "nobody: it stays here. Who has it can let anybody in; keep a safe copy")
+        table.add_row(Text(f"{folder}/{name}"), Text(f"platform {name} only: it has the key that blinds facts"))
+    table.add_row(Text(f"{folder}/{admin}"), "the person who starts runs")
+    table.add_row(Text(f"{folder}/ca"), "nobody: keep it here, and a safe copy. It can admit any party")
     out.print(table)
-    tell(f"Certificates last until {made.parties()[0].until:%Y-%m-%d}. All parties must reach {host}, port {port}.")
-    tell("A kit holds a private key: send it over a channel that you trust, and delete your copy.")
-    tell("Then, each on its own machine:")
+    tell(f"Certificates are valid until {made.parties()[0].until:%Y-%m-%d}. All parties must reach {host}:{port}.")
+    tell("A kit contains private keys: send it over a channel that you trust, and delete your copy.")
+    tell("Then, each party on its own machine:")
     tell(f"  fedrel coordinator start {_quoted(folder / 'coordinator')} --data PATH")
     for name in names:
         tell(f"  fedrel platform start {_quoted(folder / name)} --data PATH")
@@ -69,64 +69,64 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     role: Annotated[
         Literal["platform", "admin", "viewer"],
-        typer.Option("--role", help="A platform trains, an admin starts training, a viewer may look."),
+        typer.Option("--role", help="A platform trains, an admin starts runs, a viewer sees the status."),
     ] = "platform",
     key_from: Annotated[
         Path | None,
-        typer.Option("--key-from", metavar="KIT", help="A platform's kit, for the blinding key they share."),
+        typer.Option("--key-from", metavar="KIT", help="A platform's kit, to copy the shared blinding key from."),
     ] = None,
     json_: _Json = False,
 ) -> None:
-    """Make a kit for one more party."""
+    """Create a kit for one more party."""
     kit = _provisioning().add(folder, name, role, key_from)
     if json_:
         print_json(json.dumps({"name": name, "role": role, "kit": str(kit)}))
         return
     tell(f"{kit} is the kit of {name} ({role}).")
-    tell("A coordinator that runs from this folder knows it within a second. If it runs from a copy, replace there:")
+    tell("A coordinator that runs from this folder notices within a second. If it runs from a copy, replace there:")
     tell(f"  {folder}/coordinator/members.json")
 
 
 def revoke(folder: _Dir, name: Annotated[str, typer.Argument(metavar="NAME")], json_: _Json = False) -> None:
-    """Shut a party out: the coordinator refuses the name at once, whatever its certificate says."""
+    """Revoke a party: the coordinator refuses it at once, even though its certificate is still valid."""
     files = _provisioning().revoke(folder, name)
     if json_:
         print_json(json.dumps({"revoked": name, "files": [str(file) for file in files]}))
         return
-    tell(f"{name} is shut out for good: the name is not given again.")
-    tell("A coordinator that runs from this kit knows it within a second. If it runs from a copy, replace there:")
+    tell(f"{name} is revoked permanently; the name cannot be used again.")
+    tell("A coordinator that runs from this kit notices within a second. If it runs from a copy, replace there:")
     for file in files:
         tell(f"  {file}")
-    tell("A platform keeps what it knows, the blinding key too: if that must not be, make a new federation.")
+    tell("A platform still has the blinding key: if that is not acceptable, create a new federation.")
 
 
 def renew(
     folder: _Dir,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Everybody, if left out.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All parties, if left out.")] = None,
     json_: _Json = False,
 ) -> None:
-    """Give out new certificates for the keys that are there; nothing else in a kit changes."""
+    """Issue new certificates for the existing keys; nothing else in a kit changes."""
     renewed = _provisioning().renew(folder, names or [])
     if json_:
         print_json(json.dumps({name: [str(path) for path in paths] for name, paths in renewed.items()}))
         return
-    table = Table("who", "files to copy into the kit (they are no secret)")
+    table = Table("party", "files to copy into its kit (not secret)")
     for name, paths in renewed.items():
         table.add_row(Text(name), Text("\n".join(map(str, paths))))
     out.print(table)
-    tell("A node that is running takes them up by itself.")
+    tell("A running node uses them without a restart.")
 
 
 def show(
-    path: Annotated[Path, typer.Argument(metavar="DIR_OR_KIT", help="What `new` made, or one kit of it.")],
+    path: Annotated[Path, typer.Argument(metavar="DIR_OR_KIT", help="A folder created by `new`, or one kit in it.")],
     json_: _Json = False,
 ) -> None:
-    """Say who belongs to the federation, in which role, and until when certificates last."""
+    """Show the parties of a federation, their roles, and when their certificates expire."""
     parties = _parties(path)
     if json_:
         print_json(json.dumps(_as_json(parties), indent=1))
         return
-    table = Table("who", "role", "certificate until", "")
+    table = Table("party", "role", "certificate until", "")
     for party in parties:
         table.add_row(Text(party.name), party.role, f"{party.until:%Y-%m-%d}", _remark(party))
     out.print(table)
@@ -137,35 +137,35 @@ def show(
 
 
 _Passphrase = Annotated[
-    Path | None, typer.Option("--passphrase-file", help="Its first line is the passphrase; else you are asked.")
+    Path | None, typer.Option("--passphrase-file", help="Its first line is the passphrase; otherwise you are asked.")
 ]
 
 
 def backup(
     kit: Annotated[Path, typer.Argument(metavar="KIT")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
     passphrase_file: _Passphrase = None,
 ) -> None:
-    """Put a kit into one encrypted file: keys, certificates, policy, ledger and memory."""
+    """Back up a kit into one encrypted file: keys, certificates, policy, ledger and memory."""
     opened = _kits().open_kit(kit, dates=False)
     from fedrel.federation.kits import backup as backups
 
     count = backups.backup(opened, file, _passphrase(passphrase_file, twice=True))
-    tell(f"{file} holds {count} files of the kit of {opened.name}; without the passphrase it is lost.")
-    tell(f"Get it back with: fedrel federation restore {_quoted(file)} NEW_FOLDER")
+    tell(f"{file} contains {count} files of the kit of {opened.name}; it is useless without the passphrase.")
+    tell(f"Restore it with: fedrel federation restore {_quoted(file)} NEW_FOLDER")
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `backup` wrote.")],
-    folder: Annotated[Path, typer.Argument(metavar="KIT", help="A folder that is not there yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `backup`.")],
+    folder: Annotated[Path, typer.Argument(metavar="KIT", help="A new folder.")],
     passphrase_file: _Passphrase = None,
 ) -> None:
-    """Get a kit back from a backup."""
+    """Restore a kit from a backup."""
     _kits()
     from fedrel.federation.kits import backup as backups
 
     restored = backups.restore(file, folder, _passphrase(passphrase_file))
-    tell(f"{folder} is the kit of {restored.name} ({restored.role}) again. What left after the backup is not in it.")
+    tell(f"{folder} is the kit of {restored.name} ({restored.role}). Its ledger lacks what was sent after the backup.")
 
 
 def _passphrase(file: Path | None, *, twice: bool = False) -> str:
@@ -187,7 +187,7 @@ def _parties(path: Path) -> list[Party]:
 
 def _remark(party: Party) -> Text:
     if party.revoked:
-        return Text(f"shut out on {party.revoked:%Y-%m-%d}", "red")
+        return Text(f"revoked on {party.revoked:%Y-%m-%d}", "red")
     left = _days_left(party)
     if left < 0:
         return Text("expired", "red")
@@ -233,7 +233,9 @@ def _kits() -> ModuleType:
 
 @contextmanager
 def federation_extra() -> Iterator[None]:
-    """Around imports inside a command: what a federation needs is an extra, and no other command waits for it."""
+    """Wraps imports of packages that only federations need: they are an optional extra, and no other command loads
+    them. Raises UserError if they are missing.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

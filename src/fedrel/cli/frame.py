@@ -1,6 +1,6 @@
-"""What every command has around it: one sentence per mistake, and an exit code.
+"""A wrapper around every command, which turns errors into one sentence and an exit code.
 
-Exit codes: 0 done, 2 the user's input, 1 our fault, 3 shut out of the federation, 130 interrupted.
+Exit codes: 0 success, 2 invalid input, 1 a bug, 3 permanently refused by the coordinator, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fedrel.cli.console import complain
 from fedrel.errors import UserError
 
 Arguments = ParamSpec("Arguments")
-# What a person can mend: a full disk, a folder that is not theirs, a file in the way.
-_MENDABLE = {
+# Errors that the user can fix: a full disk, a folder without access, an existing file.
+_FIXABLE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG),
 }
 
 
 def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Turns a mistake into one sentence and an exit code, without a traceback."""
+    """Wraps a command: errors of the user become one sentence and an exit code, without a traceback."""
 
     @functools.wraps(command)
     def wrapper(*args: Arguments.args, **options: Arguments.kwargs) -> None:
@@ -37,9 +37,9 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             complain("interrupted")
             raise typer.Exit(130) from None
         except OSError as error:
-            if error.errno not in _MENDABLE:
+            if error.errno not in _FIXABLE:
                 raise
-            complain(f"{error.filename or 'writing'}: {error.strerror}; what was finished before is kept")
+            complain(f"{error.filename or 'writing'}: {error.strerror}; everything finished before is kept")
             raise typer.Exit(2) from None
 
     return wrapper

@@ -1,4 +1,4 @@
-"""`fedrel ledger`: what left a platform, for the people to whom it belongs."""
+"""`fedrel ledger show`: what a platform has sent, for its owners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedrel.util.escaping import shown
 from fedrel.util.units import megabytes
 
 _SHOWN_PROBLEMS = 10
-_REFUSAL = ("run", "task", "why", "count", "rounds", "times")  # what JSON tells of one
+_REFUSAL = ("run", "task", "why", "count", "rounds", "times")  # fields of a refusal in JSON
 
 
 class By(StrEnum):
@@ -33,7 +33,7 @@ class By(StrEnum):
 
 @dataclass
 class Row:
-    """What several entries have in common, added up."""
+    """The sum of several entries of a ledger."""
 
     run: str
     task: str = ""
@@ -62,7 +62,7 @@ def _span(values: list[Any]) -> list[Any]:
 
 @dataclass
 class Summary:
-    """A ledger, read once from its beginning to its end."""
+    """The sums over a ledger, built in one pass."""
 
     by: By
     rows: dict[tuple[object, ...], Row] = field(default_factory=dict)
@@ -94,34 +94,34 @@ def show(
     place: Annotated[
         Path, typer.Argument(metavar="PATH_OR_KIT", help="A platform's kit, the folder of a run, or a ledger.jsonl.")
     ],
-    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
-    by: Annotated[By, typer.Option(help="What to add up.")] = By.field,
-    verify: Annotated[bool, typer.Option("--verify", help="Fail if the file is not as it was written.")] = False,
+    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    by: Annotated[By, typer.Option(help="What to sum by.")] = By.field,
+    verify: Annotated[bool, typer.Option("--verify", help="Fail if the file was changed.")] = False,
     holds: Annotated[
-        str | None, typer.Option(metavar="HASH", help="Fail if the entry with this hash, noted earlier, is gone.")
+        str | None, typer.Option(metavar="HASH", help="Fail if the entry with this hash, noted earlier, is missing.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show what left this platform, field by field, what that reveals, and what was refused."""
+    """Show what a platform has sent, field by field, what that reveals, and what it refused."""
     path = find(place)
     if ledger.simulated(path):
         if verify or holds is not None:
-            raise UserError(f"{path}: the ledger of a simulated run, which has no chain of hashes to verify")
+            raise UserError(f"{path}: the ledger of a simulated run has no hash chain to verify")
         _print(path, _added_up(ledger.read_simulated(path), by, run, path), None, json_)
         return
     chain = Chain(holds)
     summary = _added_up(chain.entries(ledger.scan(path)), by, run, path)
     if chain.lines and not summary.runs:
-        raise UserError(f"{path}: no ledger; not one of its lines can be read as an entry")
+        raise UserError(f"{path}: not a ledger; none of its lines is an entry")
     if holds is not None and not chain.found:
-        raise UserError(f"{path}: no entry has the hash {holds}; it was cut off, or the ledger was made anew")
+        raise UserError(f"{path}: no entry has the hash {holds}; the ledger was truncated or replaced")
     if verify and chain.problems:
-        raise UserError(f"{path}:{chain.first}; in all {len(chain.problems)} of {chain.lines} lines are not as written")
+        raise UserError(f"{path}:{chain.first}; in all, {len(chain.problems)} of {chain.lines} lines were changed")
     _print(path, summary, chain, json_)
 
 
 def find(place: Path) -> Path:
-    """The ledger that a person means."""
+    """The ledger in a kit or in the folder of a run, or the file itself. Raises UserError if there is none."""
     if not place.is_dir():
         if not place.exists():
             raise UserError(f"{place}: no such file or folder")
@@ -130,13 +130,13 @@ def find(place: Path) -> Path:
         if path.is_file():
             return path
     raise UserError(
-        f"{place}: no {ledger.FILE} here, nor in {place / 'ledger'}; it is made when a platform first answers"
+        f"{place}: no {ledger.FILE} here or in {place / 'ledger'}; it is created with a platform's first reply"
     )
 
 
 @dataclass
 class Chain:
-    """What the hashes say, while entries pass by."""
+    """The state of the hash chain while a ledger is read: problems, and whether the sought hash was found."""
 
     sought: str | None
     lines: int = 0
@@ -182,9 +182,9 @@ def _print(path: Path, summary: Summary, chain: Chain | None, as_json: bool) -> 
     total = summary.total
     who = f"{len(summary.platforms)} simulated platforms" if chain is None else "this platform"
     if total.count:
-        tell(f"{total.count:,} replies, {megabytes(total.bytes)}, left {who}{_when(total)}")
+        tell(f"{total.count:,} replies, {megabytes(total.bytes)}, sent by {who}{_when(total)}")
     else:
-        tell(f"nothing has left {who}")
+        tell(f"nothing was sent by {who}")
     if chain is not None:
         _tell_chain(chain)
 
@@ -196,7 +196,7 @@ def _tables(summary: Summary) -> Iterator[tuple[str, Table]]:
             [header, *_] = some = [row for row in rows if (row.run, row.task) == (run, task)]  # every reply has one
             yield f"Run {run}, {task}: {header.count:,} replies in {_rounds(header)}{_when(header)}", _fields(some)
         if rows:
-            yield "What this is, and what it reveals to whoever receives it", _meanings(row.name for row in rows)
+            yield "What this is, and what it reveals to its receiver", _meanings(row.name for row in rows)
     else:
         for run in dict.fromkeys(row.run for row in rows):
             yield f"Run {run}", _replies([row for row in rows if row.run == run], summary.by)
@@ -208,9 +208,9 @@ def _tell_chain(chain: Chain) -> None:
     for line in chain.problems[:_SHOWN_PROBLEMS]:
         tell(f"line {line.number} {line.problem}", "bold red")
     if len(chain.problems) > _SHOWN_PROBLEMS:
-        tell(f"and {len(chain.problems) - _SHOWN_PROBLEMS:,} lines more", "bold red")
+        tell(f"and {len(chain.problems) - _SHOWN_PROBLEMS:,} more lines", "bold red")
     if chain.lines and not chain.problems:
-        tell(f"the file is as it was written: {chain.lines:,} entries, the last with the hash {chain.last}")
+        tell(f"the file is unchanged: {chain.lines:,} entries, the last with the hash {chain.last}")
 
 
 def _fields(rows: list[Row]) -> Table:
@@ -262,7 +262,7 @@ def _texts(*cells: str) -> list[Text]:
 
 
 def _plain(text: str) -> str:
-    """Names of runs and tasks come from outside: none may move the cursor, nor write over what was shown."""
+    """Escapes names of runs and tasks, which are untrusted: they must not control the terminal."""
     return shown(text, 500)
 
 

@@ -1,4 +1,4 @@
-"""The commands that run for days, by themselves: they need no torch, and so a quarter of the memory."""
+"""The commands that run for days, in an app of their own: without torch, they need a quarter of the memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ platform_app.command("check")(guarded(nodes.platform_check))
 
 @coordinator_app.callback()
 @platform_app.callback()
-def _start_is_a_word_of_its_own() -> None:
-    """A group with one command would take its name for an argument otherwise."""
+def _keep_the_group() -> None:
+    """Without a callback, typer would turn a group with a single command into that command."""
 
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

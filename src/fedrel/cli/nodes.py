@@ -1,4 +1,4 @@
-"""`fedrel coordinator start`, `fedrel platform start` and `check`: a party's node, in the foreground."""
+"""`fedrel coordinator start`, `fedrel platform start` and `fedrel platform check`: nodes, in the foreground."""
 
 from __future__ import annotations
 
@@ -22,33 +22,35 @@ if TYPE_CHECKING:
     from fedrel.federation.kits.kit import Kit
     from fedrel.federation.nodes.relay import Relay
 
-KitFolder = Annotated[Path, typer.Argument(help="The kit: a folder made by `fedrel federation new`.")]
-Check = Annotated[bool, typer.Option("--check", help="Only look whether everything is in place.")]
+KitFolder = Annotated[Path, typer.Argument(help="The kit: a folder created by `fedrel federation new`.")]
+Check = Annotated[bool, typer.Option("--check", help="Only check that everything is in place, and exit.")]
 CarrierName = Annotated[
     Literal["https", "nvflare"],
-    typer.Option("--carrier", help="nvflare: a FLARE federation that runs already carries the messages."),
+    typer.Option("--carrier", help="nvflare: an existing FLARE federation carries the messages."),
 ]
 RelayFolder = Annotated[
-    Path | None, typer.Option("--relay", metavar="FOLDER", help="Where FLARE finds this node [default: in the kit].")
+    Path | None,
+    typer.Option("--relay", metavar="FOLDER", help="Folder of the socket for FLARE [default: in the kit]."),
 ]
 RelayUser = Annotated[
-    str | None, typer.Option("--relay-user", metavar="NAME", help="The user as whom FLARE runs here; not your own.")
+    str | None,
+    typer.Option("--relay-user", metavar="NAME", help="The user FLARE runs as here; should not be your own."),
 ]
 
 
 def coordinator(
     kit: KitFolder,
     data: Annotated[Path, typer.Option("--data", help="Public data: any of dev, test and train.")],
-    runs: Annotated[Path, typer.Option("--runs", help="Folder for the results.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option("--runs", help="Folder for runs and their results.")] = Path("runs"),
     carrier: CarrierName = "https",
     relay: RelayFolder = None,
     relay_user: RelayUser = None,
     check: Check = False,
 ) -> None:
-    """Run the coordinator's node until Ctrl-C. It holds public data only, and never sees a sentence of a platform."""
+    """Run the coordinator's node until Ctrl-C. It has public data only, and never sees a platform's text."""
     opened = _open(kit, "coordinator")
     with federation_extra():
-        if find_spec("aiohttp") is None:  # a child of the node loads it, and could not say why it ends
+        if find_spec("aiohttp") is None:  # checked here: it is a child of the node that would fail to import it
             raise ModuleNotFoundError(name="aiohttp")
     _check_data(data)
     chosen = _relay(kit, carrier, relay, relay_user)
@@ -59,26 +61,26 @@ def coordinator(
         return
     from fedrel.federation.nodes.coordinator import CoordinatorNode
 
-    say(f"coordinator on {opened.host}:{opened.port}; runs go to {runs}; Ctrl-C ends it")
+    say(f"coordinator on {opened.host}:{opened.port}; runs are written to {runs}; Ctrl-C to stop")
     _tell_relay(chosen, kit)
     CoordinatorNode(opened, data.absolute(), runs.absolute(), _say, News(runs), chosen).run()
 
 
 def platform(
     kit: KitFolder,
-    data: Annotated[Path, typer.Option("--data", help="This platform's own text: train, perhaps dev and test.")],
-    store: Annotated[Path | None, typer.Option("--store", help="Verdicts of this platform's reviewers.")] = None,
+    data: Annotated[Path, typer.Option("--data", help="This platform's own text: train, optionally dev and test.")],
+    store: Annotated[Path | None, typer.Option("--store", help="This platform's store of verdicts.")] = None,
     carrier: CarrierName = "https",
     relay: RelayFolder = None,
     relay_user: RelayUser = None,
     check: Check = False,
 ) -> None:
-    """Run a platform's node until Ctrl-C. Its text stays where it is; what leaves is in its ledger."""
+    """Run a platform's node until Ctrl-C. Its text stays here; everything it sends is in its ledger."""
     opened = _open(kit, "platform")
     policy = _check_platform(opened, data)
     chosen = _relay(kit, carrier, relay, relay_user)
     if check:
-        from fedrel.algorithms import METHODS  # loads torch, which the node itself does without
+        from fedrel.algorithms import METHODS  # imports torch, which the node itself does not need
         from fedrel.privacy.policy import Policy
 
         Policy.read(policy, methods=METHODS)
@@ -90,22 +92,24 @@ def platform(
         return
     from fedrel.federation.nodes.platform import PlatformNode
 
-    where = "by way of FLARE" if chosen else f"{opened.host}:{opened.port}"
-    say(f"platform {opened.name}: joins {where}; Ctrl-C ends it")
+    where = "FLARE" if chosen else f"{opened.host}:{opened.port}"
+    say(f"platform {opened.name}: connecting to {where}; Ctrl-C to stop")
     _tell_relay(chosen, kit, data)
-    say(f"what leaves: fedrel ledger show {kit}; what may: {policy}")
+    say(f"what was sent: fedrel ledger show {kit}; what may be sent: {policy}")
     departures = Departures(opened.folder / "ledger" / "ledger.jsonl")
     PlatformNode(opened, data.absolute(), str(store.absolute()) if store else "", _say, departures, chosen).run()
 
 
 def platform_check(
     kit: KitFolder,
-    data: Annotated[Path | None, typer.Option("--data", help="This platform's own text, if it is here.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="This platform's own text, to check its file modes.")
+    ] = None,
     carrier: CarrierName = "https",
     relay: RelayFolder = None,
     relay_user: RelayUser = None,
 ) -> None:
-    """Say how well a platform's text and keys are protected on this machine, and what could be better."""
+    """Check how well a platform's text and keys are protected on this machine, and what could be improved."""
     opened = _open(kit, "platform")
     if data is not None:
         _check_platform(opened, data)
@@ -115,7 +119,7 @@ def platform_check(
         problems += _flare_reads(kit, data, relay, relay_user)
     for problem in problems:
         tell(f"  - {problem}", "yellow")
-    tell("well protected" if not problems else f"{len(problems)} things could be better", "bold")
+    tell("well protected" if not problems else f"{len(problems)} things could be improved", "bold")
 
 
 def _relay(kit: Path, carrier: str, folder: Path | None, user: str | None) -> Relay | None:
@@ -124,12 +128,12 @@ def _relay(kit: Path, carrier: str, folder: Path | None, user: str | None) -> Re
     if carrier == "nvflare":
         return relay(kit, folder, user)
     if folder is not None or user is not None:
-        raise UserError("--relay and --relay-user mean something with --carrier nvflare alone")
+        raise UserError("--relay and --relay-user require --carrier nvflare")
     return None
 
 
 def _flare_reads(kit: Path, data: Path | None, folder: Path | None, user: str | None) -> list[str]:
-    """Why FLARE's processes could read what they should not."""
+    """Warnings about kit and data that FLARE's processes could read."""
     from fedrel.federation.nodes.relay import Relay, user_id
 
     return Relay(folder or kit, user_id(user)).warnings([kit, *([data] if data else [])])
@@ -138,13 +142,13 @@ def _flare_reads(kit: Path, data: Path | None, folder: Path | None, user: str | 
 def _tell_relay(relay: Relay | None, *private: Path) -> None:
     if relay is None:
         return
-    say(f"FLARE's job finds this node at {relay.socket}")
+    say(f"waiting for FLARE's job at {relay.socket}")
     for warning in relay.warnings(private):
         tell(warning, "yellow")
 
 
 def _check_platform(kit: Kit, data: Path) -> Path:
-    """All that a platform needs before it starts; its policy."""
+    """Checks what a platform needs before it starts. Returns the path of its policy."""
     from fedrel.privacy.policy import Policy
 
     kit.blinding_key()
@@ -155,22 +159,22 @@ def _check_platform(kit: Kit, data: Path) -> Path:
 
 
 def _tell_protection() -> list[str]:
-    """What the kernel can give to the node's processes here; the problems with it."""
+    """Prints which limits the kernel enforces for the node's processes on this machine. Returns the problems."""
     from fedrel.sandbox import available
 
     found = available()
     for name, holds, meaning in (
-        ("files", found.files, "the process with the network can read its own TLS key and no text (Landlock)"),
-        ("network", found.network, "the process with the text can open no connection (seccomp)"),
-        ("programs", found.programs, "the process with the network can start no program (seccomp)"),
-        ("memory", found.memory, "no other process of the same user can look into theirs"),
+        ("files", found.files, "the network process can read its TLS key but no text (Landlock)"),
+        ("network", found.network, "the process that reads the text can open no connection (seccomp)"),
+        ("programs", found.programs, "the network process can start no program (seccomp)"),
+        ("memory", found.memory, "other processes of the same user cannot read their memory"),
     ):
         tell(f"{name:<12} {'yes' if holds else 'NO '}  {meaning}", "" if holds else "red")
     return list(found.problems)
 
 
 def _open_to_others(folders: list[Path]) -> list[str]:
-    """Files with text or keys that other users of the machine can read."""
+    """One sentence for each folder with files that other users of the machine can read."""
     found = []
     for folder in folders:
         paths = [folder, *folder.rglob("*")] if folder.is_dir() else [folder]
@@ -181,12 +185,12 @@ def _open_to_others(folders: list[Path]) -> list[str]:
 
 
 def _say(line: str) -> None:
-    """What a node tells may hold words of other parties."""
+    """Prints a message of a node, which may quote other parties."""
     say(shown(line, 500))
 
 
 class News:
-    """Tells what changes in the runs, a line each."""
+    """Prints a line whenever the status of a run changes."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
@@ -211,7 +215,7 @@ def _line(status: dict[str, object]) -> str:
 
 
 class Departures:
-    """Tells what leaves a platform, as its ledger has it."""
+    """Prints a line for each new entry in a platform's ledger."""
 
     def __init__(self, ledger: Path) -> None:
         self._new = Tail(ledger)
@@ -229,7 +233,7 @@ def _open(path: Path, role: str) -> Kit:
 
     kit = open_kit(path)
     if kit.role != role:
-        raise UserError(f"{path}: this is the kit of {kit.name} ({kit.role}), not of a {role}")
+        raise UserError(f"{path}: this is the kit of {kit.name} ({kit.role}), not a {role}'s")
     return kit
 
 
@@ -244,7 +248,7 @@ def _check_listening(kit: Kit) -> None:
         try:
             probe.bind(("", kit.port))
         except OSError as error:
-            raise UserError(f"port {kit.port}: {error.strerror}; is a coordinator running already?") from None
+            raise UserError(f"port {kit.port}: {error.strerror}; is a coordinator already running?") from None
     tell(f"port         {kit.port} is free")
     _tell_certificate(kit)
 
@@ -253,12 +257,12 @@ def _check_reaching(kit: Kit) -> None:
     from fedrel.federation.https.session import greet
 
     greet(kit)
-    tell(f"coordinator  {kit.host}:{kit.port} knows this kit")
+    tell(f"coordinator  {kit.host}:{kit.port} accepts this kit")
     _tell_certificate(kit)
 
 
 def _tell_certificate(kit: Kit) -> None:
-    tell(f"certificate  {kit.name}, until {kit.certificate.not_valid_after_utc:%Y-%m-%d}; the clock agrees with it")
+    tell(f"certificate  {kit.name}, valid until {kit.certificate.not_valid_after_utc:%Y-%m-%d}")
 
 
 def _check_memory() -> None:
@@ -266,5 +270,5 @@ def _check_memory() -> None:
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     if free < wanted:
-        raise UserError(f"{free / 2**30:.1f} GB of memory are free, and training needs at least 2; stop other programs")
+        raise UserError(f"{free / 2**30:.1f} GB of memory are free, but training needs at least 2; stop other programs")
     tell(f"memory       {free / 2**30:.0f} GB free")

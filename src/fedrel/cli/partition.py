@@ -1,4 +1,4 @@
-"""`fedrel data partition`: who would hold what; and, as files, everybody's part in a folder of their own."""
+"""`fedrel data partition`: which platform gets which data and, optionally, each platform's part as a folder."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def partition(
         Path | None, typer.Argument(help="An experiment file; without one, the built-in demo.")
     ] = None,
     set_: Settings = [],  # noqa: B006 - typer copies it
-    show: Annotated[bool, typer.Option("--show", help="Draw who holds which labels.")] = False,
-    png: Annotated[Path | None, typer.Option("--png", help="The same as a picture: a .png, .svg or .pdf file.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Draw which platform has which labels.")] = False,
+    png: Annotated[Path | None, typer.Option("--png", help="Draw it to a .png, .svg or .pdf file.")] = None,
     out_: Annotated[
-        Path | None, typer.Option("--out", help="A new folder: everybody's part, and an experiment to run on it.")
+        Path | None, typer.Option("--out", help="A new folder: each platform's part, and an experiment to run on it.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print all counts as JSON.")] = False,
 ) -> None:
-    """Say who would hold which training sentences, and how uneven that is. With --out, write it: a folder for each
+    """Show which platform gets which training sentences, and how uneven that is. With --out, write a folder for each
     platform with its train, one for the coordinator with dev and test, and experiment.toml.
     """
     if png:
@@ -53,7 +53,7 @@ def partition(
     server = count_labels(dataset, division.server)  # (R,)
     heading = f"{_what(settings.partition)}, seed {settings.seed}"
     if png:
-        write_picture(_heat_map(dataset, division, counts, server), png, f"Who holds which labels: {heading}")
+        write_picture(_heat_map(dataset, division, counts, server), png, f"Labels by platform: {heading}")
     if out_:
         _write(settings, dataset, division, out_)
     if json_:
@@ -65,7 +65,7 @@ def partition(
     if show:
         _tell_map(_heat_map(dataset, division, counts, server))
     if choose_method(settings.method)[0].pools_text:
-        tell(f"{settings.method['name']} puts all of this in one place; other methods leave it where it is")
+        tell(f"{settings.method['name']} pools all of this in one place; other methods do not")
     if png:
         tell(f"picture  {png}")
     if out_:
@@ -75,7 +75,7 @@ def partition(
 
 def _what(settings: config.Partition) -> str:
     return {
-        "iid": "dealt out at random (iid)",
+        "iid": "distributed at random (iid)",
         "dirichlet": f"dirichlet with alpha {settings.alpha:g}",
         "source": "a platform for each source",
         "relation": "a platform for each relation",
@@ -94,12 +94,12 @@ def _write(settings: config.Experiment, dataset: Dataset, division: Division, fo
             partition=replace(settings.partition, kind="folder", platforms=len(division.platforms)),
             extractor=_from_anywhere(settings.extractor),
         )
-        told = "# data.path is empty: the data lie in the folder of this file.\n"
+        told = "# data.path is empty: the data are in the folder of this file.\n"
         (new / _EXPERIMENT).write_text(told + config.to_toml(config.to_table(experiment)), encoding="utf-8")
 
 
 def _from_anywhere(settings: config.Extractor) -> config.Extractor:
-    """With files by their whole path, so that the experiment runs in whatever folder one stands."""
+    """The settings with absolute paths, so that the experiment runs from any folder."""
     public, plus, file = settings.vocabulary.rpartition("public+")
     return replace(
         settings,
@@ -116,15 +116,15 @@ def _whole_path(text: str) -> str:
 
 def _table(counts: Ints, server: Ints) -> Table:
     sizes, labels = counts.sum(axis=1), (counts > 0).sum(axis=1)  # (K,)
-    table = Table("", "least", "median", "most", "all")
+    table = Table("", "min", "median", "max", "total")
     for column in table.columns[1:]:
         column.justify = "right"
-    table.add_row("sentences of a platform", *_spread(sizes), f"{sizes.sum():,}")
-    table.add_row("labels of a platform", *_spread(labels), f"{(counts.sum(axis=0) > 0).sum():,}")
+    table.add_row("sentences per platform", *_spread(sizes), f"{sizes.sum():,}")
+    table.add_row("labels per platform", *_spread(labels), f"{(counts.sum(axis=0) > 0).sum():,}")
     table.add_section()
     table.add_row("platforms", "", "", "", f"{len(counts):,}")
     table.add_row("sentences of the server", "", "", "", f"{server.sum():,}")
-    table.add_row("unevenness (0: all alike)", "", "", "", f"{unevenness(counts):.2f}")
+    table.add_row("unevenness (0: all the same)", "", "", "", f"{unevenness(counts):.2f}")
     return table
 
 
@@ -139,7 +139,7 @@ def _tell_map(drawn: HeatMap) -> None:
 
 
 def _heat_map(dataset: Dataset, division: Division, counts: Ints, server: Ints) -> HeatMap:
-    """Labels that nobody holds are left out; below the platforms, all of them together, and the server."""
+    """Label counts of each platform, then of all platforms together and of the server. Unused labels are left out."""
     held = np.flatnonzero(counts.sum(axis=0) + server)
     summaries = {"all": counts.sum(axis=0)} | ({"server": server} if server.any() else {})
     return HeatMap(

@@ -1,4 +1,4 @@
-"""Many runs, several at a time, each in a process of its own; one that was cut off goes on where it was."""
+"""Many runs, several in parallel, each in its own process; an interrupted one is resumed from its checkpoint."""
 
 from __future__ import annotations
 
@@ -27,62 +27,66 @@ DIVERGED = "diverged.txt"
 
 @dataclass(frozen=True)
 class Job:
+    """One run: its label in messages, its experiment and its folder."""
+
     label: str
     experiment: Experiment
     folder: Path
 
 
-Ending = Callable[[Execution, Path], str]  # what happens after the last round; answers with a line for the log
+Ending = Callable[[Execution, Path], str]  # called after the last round; returns a line for the log
 
 
-def run_missing(jobs: list[Job], ending: Ending, written: str, side_by_side: int) -> None:
-    """Runs what is not over: what `ending` has not `written` yet, and what has not diverged, which it would again."""
+def run_missing(jobs: list[Job], ending: Ending, written: str, parallel: int) -> None:
+    """Runs the jobs whose folder has neither the file `written` by `ending` nor a note that the run diverged.
+    `parallel`: how many at a time; 0: one per core, or one on a GPU.
+    """
     jobs = list({job.folder: job for job in jobs}.values())  # fraction=1 and fraction=1.0 are one run
     missing = [job for job in jobs if not any((job.folder / name).is_file() for name in (written, DIVERGED))]
     if len(missing) < len(jobs):
-        say(f"{len(jobs) - len(missing)} of {len(jobs)} runs are finished already and are used again")
+        say(f"{len(jobs) - len(missing)} of {len(jobs)} runs are already finished and are reused")
     if not missing:
         return
-    side_by_side = min(side_by_side or (1 if torch.cuda.is_available() else cores()), len(missing))
-    say(f"{len(missing)} runs, {side_by_side} side by side")
+    parallel = min(parallel or (1 if torch.cuda.is_available() else cores()), len(missing))
+    say(f"{len(missing)} runs, {parallel} in parallel")
     for job in {job.experiment.data: job for job in reversed(missing)}.values():
-        prepare(job.experiment, say=say)  # reads the data once, before several processes would
+        prepare(job.experiment, say=say)  # caches the data once, instead of in several processes at the same time
     context = multiprocessing.get_context("spawn")
-    with _progress() as bar, ProcessPoolExecutor(side_by_side, context, initializer=end_with_parent) as pool:
+    with _progress() as bar, ProcessPoolExecutor(parallel, context, initializer=end_with_parent) as pool:
         task = bar.add_task("", total=len(missing), left="")
         begin = time.monotonic()
         try:
-            futures = _submit(pool, missing, ending, side_by_side)
+            futures = _submit(pool, missing, ending, parallel)
             for count, (job, line) in enumerate(_as_they_finish(futures), 1):
                 left = (time.monotonic() - begin) / count * (len(missing) - count)
                 bar.update(task, completed=count, left=f"about {duration(left)} left")
                 err.print(f"{count}/{len(missing)}  {job.label}: {line}", soft_wrap=True)
         except BaseException as error:
             for process in pool._processes.values():
-                process.terminate()  # a half-finished run goes on from its checkpoint next time
+                process.terminate()  # an unfinished run is resumed from its checkpoint next time
             pool.shutdown(wait=False, cancel_futures=True)
             if isinstance(error, KeyboardInterrupt):
-                err.print("what was finished is kept; the same command goes on from there")
+                err.print("finished runs are kept; the same command continues from there")
             raise
 
 
-def _submit(pool: ProcessPoolExecutor, jobs: list[Job], ending: Ending, side_by_side: int) -> dict[Future[str], Job]:
-    """Starts the processes deaf to Ctrl-C, which a terminal sends to all: this one tells them when to stop."""
-    hearing = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _submit(pool: ProcessPoolExecutor, jobs: list[Job], ending: Ending, parallel: int) -> dict[Future[str], Job]:
+    """Starts the processes with SIGINT ignored: a terminal sends it to all, but this process decides when they stop."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return {pool.submit(_run, _shared(job.experiment, side_by_side), str(job.folder), ending): job for job in jobs}
+        return {pool.submit(_run, _shared(job.experiment, parallel), str(job.folder), ending): job for job in jobs}
     finally:
-        signal.signal(signal.SIGINT, hearing)
+        signal.signal(signal.SIGINT, before)
 
 
-def _shared(experiment: Experiment, side_by_side: int) -> dict[str, object]:
-    """As a table, since it goes to another process; runs side by side share the cores."""
-    workers = max(1, cores() // side_by_side)
+def _shared(experiment: Experiment, parallel: int) -> dict[str, object]:
+    """The experiment as a table, for another process, with its share of the cores."""
+    workers = max(1, cores() // parallel)
     return config.to_table(replace(experiment, engine=replace(experiment.engine, workers=workers)))
 
 
 def _run(table: dict[str, object], folder: str, ending: Ending) -> str:
-    """One run in this process, gone on with where it was cut off."""
+    """Runs one job in this process, from its checkpoint if it was interrupted. Returns a line for the log."""
     path = Path(folder)
     begin = time.monotonic()
     try:

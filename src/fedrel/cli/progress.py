@@ -18,7 +18,7 @@ _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 
 class _TwoLines(Progress):
-    """The bar, and below it what the last round said: both fit into a narrow terminal."""
+    """The bar, and below it the results of the last round, so that both fit into a narrow terminal."""
 
     news = ""
 
@@ -28,7 +28,7 @@ class _TwoLines(Progress):
 
 
 class RunProgress:
-    """A bar on a terminal; elsewhere a line every few seconds, and one for the last round."""
+    """A progress bar on a terminal; elsewhere a line every 5 seconds, and one for the last round."""
 
     def __init__(self, name: str, rounds: int, metric: str, *, done: int = 0) -> None:
         self.name, self.rounds, self.metric = name, rounds, metric
@@ -57,13 +57,15 @@ class RunProgress:
         self.bar.stop()
 
     def tick(self, doing: str) -> None:
+        """Shows the current task."""
         self.bar.update(self.task, doing=doing)
 
     def round_done(self, progress: RoundProgress) -> None:
+        """Shows the results of a round."""
         line = progress.line
         seen, now = line["round"] - self.first, time.monotonic()
         if seen == 1:
-            self.begin = now  # the first round also compiles and packs: it says nothing of the others
+            self.begin = now  # the first round includes compiling and packing, so it does not predict the others
         left = (now - self.begin) / max(seen - 1, 1) * (self.rounds - line["round"])
         loss = "–" if line["loss"] is None else f"{line['loss']:.3f}"
         selection = line["selection"]

@@ -1,4 +1,4 @@
-"""Progress over text: how much is read, how fast, how long still."""
+"""Progress while reading text: how much is read, how fast, and the time left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Tick(Protocol):
 
 @contextmanager
 def reading_progress(what: str, size: int) -> Iterator[Tick]:
-    """A bar on a terminal, a line every few seconds elsewhere; to be told how much is done so far."""
+    """A progress bar for `size` characters on a terminal, a line every 5 seconds elsewhere. Yields a function to call
+    with the characters and sentences read so far.
+    """
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", style="bold", markup=False),

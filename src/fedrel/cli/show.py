@@ -1,4 +1,4 @@
-"""`fedrel show`: a finished run in the terminal."""
+"""`fedrel show`: a finished run or comparison in the terminal."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from fedrel.util.units import megabytes
 def show(
     folder: Annotated[Path, typer.Argument(help="The folder of a run or of a comparison.")],
     target: Annotated[
-        float | None, typer.Option(help="Say which round first had this dev score, and what had been sent by then.")
+        float | None, typer.Option(help="Show in which round this dev score was first reached, and the bytes by then.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Show what a run or a comparison found."""
+    """Show the result of a run or a comparison."""
     if target is not None and not 0 <= target <= 1:
-        raise UserError(f"--target {target:g}: scores lie between 0 and 1")
+        raise UserError(f"--target {target:g}: scores are between 0 and 1")
     if (folder / "compare.json").is_file():
         if target is not None:
-            raise UserError(f"{folder}: --target is for one run, and this is a comparison; its runs lie in cells/")
+            raise UserError(f"{folder}: --target is for a run, and this is a comparison; its runs are in cells/")
         from fedrel.cli.compare import comparison_table
 
         report = read_json(folder / "compare.json", ("metric", "reference", "summary", "cells"))
@@ -41,7 +41,7 @@ def show(
             out.print(comparison_table(report))
         return
     result = read_result(folder)
-    # A run without its log can still be shown; a question about its rounds cannot be answered.
+    # A run can be shown without its log of rounds, but --target needs it.
     rounds = read_rounds(folder) if target is not None or (folder / "metrics.jsonl").exists() else []
     reached = None if target is None else _reach(folder, rounds, target)
     if json_:
@@ -49,16 +49,17 @@ def show(
         return
     out.print(result_table(result))
     if rounds:
-        tell(f"upload  {megabytes(upload_per_platform(rounds))} a platform and round")
+        tell(f"upload  {megabytes(upload_per_platform(rounds))} per platform and round")
     if reached is not None:
         tell(f"target  {_reach_text(reached, len(rounds))}")
     tell(f"report  {folder / 'report.html'}")
 
 
 def read_result(folder: Path) -> dict[str, Any]:
+    """The result.json of a run. Raises UserError if the run is not finished, or there is none."""
     if not (folder / "result.json").exists():
         if (folder / "experiment.toml").is_file():
-            raise UserError(f"{folder}: not finished; go on with: fedrel run --resume {folder}")
+            raise UserError(f"{folder}: not finished; resume it with: fedrel run --resume {folder}")
         raise UserError(f"{folder}: no run in this folder")
     return read_json(folder / "result.json", _RESULT)
 
@@ -67,18 +68,18 @@ _RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection",
 
 
 def read_json(path: Path, keys: Iterable[str]) -> dict[str, Any]:
-    """A file that we wrote; one that lacks a key is not."""
+    """The object in a JSON file that fedrel wrote. Raises UserError if it cannot be read or lacks one of the keys."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or not content.keys() >= set(keys):
-            raise ValueError("something else than we wrote")
+            raise ValueError("not written by fedrel")
         return content
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: unreadable ({error})") from None
 
 
 def read_rounds(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl, as far as scores and bytes go."""
+    """The lines of a run's metrics.jsonl. Raises UserError if one is not a round with scores and bytes."""
     path = folder / "metrics.jsonl"
     rounds = []
     try:
@@ -96,11 +97,11 @@ def _round(line: Any) -> dict[str, Any]:
     match line:
         case {"round": int(), "dev": dict(), "bytes": {"up": int(), "down": int()}, "cohort": list()}:
             return dict(line)
-    raise ValueError("something else than we wrote")
+    raise ValueError("not written by fedrel")
 
 
 def _reach(folder: Path, rounds: list[dict[str, Any]], target: float) -> dict[str, Any]:
-    """Where the score that chose the best round got to the target; `reached` is None where it never did."""
+    """In which round the run's own dev metric first reached the target; `reached` is None if it never did."""
     metric = _chosen_by(folder / "experiment.toml")
     scores = [line["dev"].get(metric) for line in rounds]
     if not scores or not all(isinstance(score, int | float) for score in scores):
@@ -131,6 +132,7 @@ def _reach_text(found: dict[str, Any], rounds: int) -> str:
 
 
 def result_table(result: dict[str, Any]) -> Table:
+    """The scores of a run, with notes on bytes, time and more below."""
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
     table.add_column("")
@@ -154,10 +156,10 @@ def result_table(result: dict[str, Any]) -> Table:
         notes.append(f"calibration error on test {before:.3f}, with the temperature fitted on dev {after:.3f}")
     for split, said in result.get("held_out", {}).items():
         left_out = f", without {', '.join(said['without'])}" if said["without"] else ""
-        notes.append(f"{split} was scored by the platforms, each by what it holds out{left_out}")
+        notes.append(f"{split} was scored by the platforms, each on its own held-out data{left_out}")
     for platform, told in result.get("suspicions", {}).items():
         counts = f"left out of {told['left_out']} rounds, reported in {told['reported']} more"
-        notes.append(f"{platform} does not fit the others: {counts}; the first time: {told['first']}")
+        notes.append(f"{platform} sent outliers: {counts}; the first: {told['first']}")
     table.caption = Text("\n".join(shown(note) for note in notes), "table.caption")
     table.caption_justify = "left"
     return table

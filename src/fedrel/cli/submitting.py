@@ -1,4 +1,4 @@
-"""`fedrel submit`, `fedrel status` and `fedrel stop`: an administrator's side of a federation."""
+"""`fedrel submit`, `fedrel status` and `fedrel stop`: the commands of a federation's admin."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from fedrel.federation.https.session import Session
     from fedrel.federation.kits.kit import Kit
 
-KitFolder = Annotated[Path, typer.Argument(help="The kit of an admin; for `status`, a viewer's will do.")]
-_LOOK = 0.5
+KitFolder = Annotated[Path, typer.Argument(help="An admin's kit; for `status`, a viewer's is enough.")]
+_LOOK = 0.5  # seconds between status requests
 _STOP = 60.0  # seconds that a run has to end
-_OLD = 30.0  # seconds without a sign of life, after which a status says so
-_CELL = 300  # characters
+_OLD = 30.0  # seconds without a heartbeat, after which the status mentions it
+_CELL = 300  # characters of a table cell
 
 
 def submit(
     kit: KitFolder,
     experiment: Annotated[Path | None, typer.Argument(help="An experiment file.")] = None,
     set_: Settings = [],  # noqa: B006 - typer copies it
-    name: Annotated[str, typer.Option("--name", help="Of the run; a folder is called so.")] = "",
-    resume: Annotated[str, typer.Option("--resume", help="Go on with this run.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the run and its folder.")] = "",
+    resume: Annotated[str, typer.Option("--resume", help="Name of a run to resume.")] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Wait for the result.")] = False,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for platforms.")] = 60.0,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Start a run on the federation: the same experiment file as for `fedrel run`. Runs take turns."""
+    """Start a run on the federation, with the same experiment file as for `fedrel run`. Runs are queued."""
     opened = _open(kit)
     if resume and (experiment or set_ or name):
-        raise UserError("--resume goes on with the run's own experiment; leave out the file, --set and --name")
+        raise UserError("--resume uses the run's own experiment; leave out the file, --set and --name")
     from fedrel.federation.https.session import connect
 
     settings = None if resume else _settings(experiment, set_)
@@ -57,29 +57,31 @@ def submit(
     with connect(opened) as session:
         _wait_for_platforms(session, settings.engine.min_platforms if settings else 1, wait)
         place = session.submit(run, config.to_toml(config.to_table(settings)) if settings else "")
-        say(f"{run} was submitted" + (f"; {place} before it" if place else ""))
+        say(f"{run} was submitted" + (f"; {place} ahead of it" if place else ""))
         if not follow:
             if json_:
                 print_json(json.dumps({"run": run, "place": place}))
             else:
-                tell(f"see how it does with: fedrel status {kit}")
+                tell(f"follow it with: fedrel status {kit}")
             return
         status_ = _follow(session, run)
     _present(opened, status_, json_)
 
 
 def _settings(path: Path | None, given: list[str]) -> config.Experiment:
-    """The experiment with the defaults of a federation; what cannot work there is refused before it travels."""
+    """The experiment with the defaults of a federation. Raises UserError here for what cannot work there."""
     from fedrel.experiment.parties import federated
 
-    read_experiment(path, given)  # a mistake in the file is told with its line
+    read_experiment(path, given)  # reports a mistake in the file with its line
     table, _ = config.read_table(path)
     settings = complete(config.parse(federated(config.override(table, given)), "the experiment"))
-    return replace(settings, data=replace(settings.data, path=""))  # everybody has their own
+    return replace(settings, data=replace(settings.data, path=""))  # each party has its own
 
 
 def _wait_for_platforms(session: Session, wanted: int, seconds: float) -> None:
-    """A run can begin without some; it is kinder to wait for those who are on their way."""
+    """Waits until enough platforms are connected, for the case that they are still starting. Raises UserError if they
+    are not after `seconds`.
+    """
     until = time.monotonic() + seconds
     while True:
         try:
@@ -100,7 +102,9 @@ def _wait_for_platforms(session: Session, wanted: int, seconds: float) -> None:
 
 
 def _follow(session: Session, run: str) -> dict[str, Any]:
-    """Until the run has ended; a coordinator that is away for a while is waited for."""
+    """Prints the progress of a run until it has ended, even if the coordinator is away for a while. Returns its
+    status.
+    """
     last: dict[str, Any] = {"run": run, "state": QUEUED, "round": 0}
     told: tuple[object, ...] = ()
     with Live(console=err, transient=True, auto_refresh=False) as live:
@@ -121,7 +125,7 @@ def _follow(session: Session, run: str) -> dict[str, Any]:
 
 def _line(status: dict[str, Any]) -> str:
     if status["state"] == QUEUED:
-        return f"{status['run']}: waits for its turn, {status.get('place', 0)} before it"
+        return f"{status['run']}: queued, {status.get('place', 0)} ahead of it"
     score = status.get("score")
     dev = f", dev {status['metric']} {score:.3f}" if isinstance(score, float) else ""
     why = f": {shown(str(status['why']), _CELL)}" if status.get("why") else ""
@@ -145,7 +149,7 @@ def _present(kit: Kit, status: dict[str, Any], json_: bool) -> None:
 
 def status(
     kit: KitFolder,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep updating, until Ctrl-C.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show the federation: platforms, runs, rounds, bytes, failures."""
@@ -167,7 +171,7 @@ def status(
 
 
 def tables(found: dict[str, Any]) -> Table:
-    """Everything in it may be foreign text: it is shown letter by letter, never as markup."""
+    """The status as tables. Its texts may be untrusted: markup and control characters in them are shown literally."""
     grid = Table.grid(padding=(1, 0))
     table = Table("run", "state", "round", "dev", "best", "doing")
     for it in found["runs"]:
@@ -175,15 +179,15 @@ def tables(found: dict[str, Any]) -> Table:
     if not found["runs"]:
         table.add_row("no run", "", "", "", "", "")
     grid.add_row(table)
-    # Of several runs, the one at work counts, or else the last.
+    # A platform's numbers are those of the run at work, or else of the latest run.
     in_order = sorted(found["runs"], key=lambda it: (it["state"] in ALIVE, it.get("beat") or 0.0))
     of_runs = {name: entry for it in in_order for name, entry in (it.get("platforms") or {}).items()}
-    parties = Table("platform", "connected", "last answer", "sent", "failures", "out of line", "last trouble")
+    parties = Table("platform", "connected", "last reply", "sent", "failures", "outliers", "last problem")
     for name in sorted(found["connected"].keys() | of_runs.keys()):
         mine = of_runs.get(name, {})
         seen = datetime.fromtimestamp(mine["seen"], UTC).strftime("%H:%M:%S UTC") if mine.get("seen") else ""
         failures, suspicions = mine.get("failures", 0), mine.get("suspicions", 0)
-        trouble = "; ".join(str(mine[kind]) for kind in ("suspicion", "why") if mine.get(kind))
+        problem = "; ".join(str(mine[kind]) for kind in ("suspicion", "why") if mine.get(kind))
         parties.add_row(
             Text(shown(name, 60)),
             Text("yes", "green") if name in found["connected"] else Text("no", "red"),
@@ -191,7 +195,7 @@ def tables(found: dict[str, Any]) -> Table:
             Text(megabytes(mine.get("bytes", 0)) if mine else ""),
             Text(str(failures), "red" if failures else ""),
             Text(str(suspicions), "red" if suspicions else ""),
-            Text(shown(trouble, _CELL)),
+            Text(shown(problem, _CELL)),
         )
     grid.add_row(parties)
     return grid
@@ -201,13 +205,13 @@ def _row(it: dict[str, Any]) -> tuple[str, ...]:
     score, state = it.get("score"), str(it["state"])
     doing = it.get("why") or (it.get("doing", "") if state not in ENDED else "")
     if state == QUEUED:
-        doing = f"{it.get('place', 0)} before it"
+        doing = f"{it.get('place', 0)} ahead of it"
     elif state not in ENDED and it.get("silent", 0.0) > _OLD:
-        doing = f"{doing} (no sign of life for {it['silent']:.0f} s)".strip()
+        doing = f"{doing} (no heartbeat for {it['silent']:.0f} s)".strip()
     return (
         str(it["run"]),
         state,
-        f"{it['round']} of {it['rounds']}" if it.get("rounds") else "not begun",
+        f"{it['round']} of {it['rounds']}" if it.get("rounds") else "not started",
         f"{it['metric']} {score:.3f}" if isinstance(score, float) else "",
         str(it.get("best_round") or ""),
         str(doing),
@@ -216,16 +220,16 @@ def _row(it: dict[str, Any]) -> tuple[str, ...]:
 
 def stop(
     kit: KitFolder,
-    run: Annotated[str, typer.Argument(help="The run to stop; without it, the one that is running.")] = "",
+    run: Annotated[str, typer.Argument(help="The run to stop; may be omitted if there is only one.")] = "",
 ) -> None:
-    """Stop a run; it can be gone on with."""
+    """Stop a run. It can be resumed later."""
     opened = _open(kit)
     from fedrel.federation.https.session import connect
 
     with connect(opened) as session:
         going = [str(it["run"]) for it in session.look()["runs"] if it["state"] not in ENDED]
         if not run and len(going) != 1:
-            raise UserError(f"{len(going)} runs are going on; name one of them: {', '.join(going) or 'none'}")
+            raise UserError(f"{len(going)} runs are active; name one of them: {', '.join(going) or 'none'}")
         chosen = run or going[0]
         if chosen not in going:
             raise UserError(f"{shown(chosen)} is not running; see `fedrel status {kit}`")
@@ -233,7 +237,7 @@ def stop(
         until = time.monotonic() + _STOP
         while time.monotonic() < until and (session.state(chosen) or {"state": "stopped"})["state"] not in ENDED:
             time.sleep(_LOOK)
-    tell(f"{chosen} stops; go on with: fedrel submit {kit} --resume {chosen}")
+    tell(f"{chosen} was stopped; resume it with: fedrel submit {kit} --resume {chosen}")
 
 
 def _open(path: Path) -> Kit:

@@ -1,4 +1,4 @@
-"""`fedrel tune`: a search for settings, ranked by dev."""
+"""`fedrel tune`: a search for settings, ranked by dev score."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from fedrel.errors import UserError
 from fedrel.sweeps import tuning
 from fedrel.util.files import write_whole
 
-_SHOWN = 20  # trials in the printed table; tune.json has all
+_SHOWN = 20  # trials in the printed table; tune.json has them all
 
 
 def tune(
     experiment: Annotated[Path, typer.Argument(help="An experiment file with a [tune] section: what to try.")],
-    quick: Annotated[bool, typer.Option("--quick", help="The file's small scale: minutes, on data at hand.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The file's small scale: takes minutes, on built-in data.")
+    ] = False,
     data: Annotated[Path | None, typer.Option("--data", metavar="PATH", help="The data.")] = None,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value for all.")] = [],  # noqa: B006
-    out_: Annotated[Path | None, typer.Option("--out", help="Folder; finished trials in it are used again.")] = None,
-    jobs: Annotated[int, typer.Option(min=0, help="Trials side by side; 0: one per core.")] = 0,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a value in all trials.")] = [],  # noqa: B006
+    out_: Annotated[Path | None, typer.Option("--out", help="Folder; finished trials in it are reused.")] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Trials in parallel; 0: one per core.")] = 0,
     json_: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
 ) -> None:
-    """Search for settings by their dev score; the test split stays closed."""
+    """Search for settings by their dev score; the test split is not used."""
     asked = tuning.read(experiment, settings=set_, quick=quick, data=data)
     folder = out_ or Path("runs") / f"tune-{experiment.stem}{'-quick' if quick else ''}"
     place = {trial.name: folder / "trials" / trial.name for trial in asked.trials}
@@ -39,7 +41,7 @@ def tune(
     run_missing(jobs_, tuning.end_trial, tuning.TRIAL, jobs)
     ranking = tuning.ranked(asked, {name: _result(path) for name, path in place.items()})
     if ranking[0]["score"] is None:
-        raise UserError("every trial diverged; try lower training.lr")
+        raise UserError("every trial diverged; try a lower training.lr")
     best = next(trial for trial in asked.trials if f"trials/{trial.name}" == ranking[0]["folder"])
     report = {
         "metric": asked.metric,
@@ -68,7 +70,7 @@ def _table(report: dict[str, Any]) -> Table:
     trials = report["trials"]
     scale = "QUICK SCALE: " if report["quick"] else ""
     table = Table(
-        title=f"{scale}{len(trials)} trials by dev {report['metric']}; test stays closed", title_justify="left"
+        title=f"{scale}{len(trials)} trials by dev {report['metric']}; test is not used", title_justify="left"
     )
     for key in trials[0]["settings"]:
         table.add_column(Text(key), justify="right")

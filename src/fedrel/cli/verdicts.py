@@ -1,4 +1,4 @@
-"""`fedrel feedback`: what was collected, to look at and to carry from one store to another."""
+"""`fedrel feedback show`, `export` and `import`: the verdicts in a store."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fedrel.feedback import exchange
 from fedrel.feedback.store import RIGHT, VERDICTS, WRONG, Store
 
 _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
-_StoreFile = Annotated[Path, typer.Argument(metavar="STORE", help="A file of fedrel review.")]
+_StoreFile = Annotated[Path, typer.Argument(metavar="STORE", help="A store of fedrel review.")]
 
 
 def export(
     store: _StoreFile,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, written anew.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; overwritten if it exists.")],
     json_: _Json = False,
 ) -> None:
-    """Write all verdicts as JSON lines: whose, when, on which prediction of which model. No text of a sentence."""
+    """Write all verdicts as JSON lines: user, time, prediction and model, but no text of sentences."""
     if file.exists() and store.exists() and file.samefile(store):
         raise UserError(f"{file}: this is the store itself; choose another name")
     with Store.open(store, create=False) as opened:
@@ -34,11 +34,11 @@ def export(
 
 
 def import_(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Made if it is not there.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What export wrote.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="Created if it does not exist.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by export.")],
     json_: _Json = False,
 ) -> None:
-    """Add the verdicts of an exported file to a store. What it has already stays as it is."""
+    """Add the verdicts of an exported file to a store. Existing verdicts do not change."""
     if not file.is_file():
         raise UserError(f"{file}: no such file")
     with Store.open(store) as opened:
@@ -47,7 +47,7 @@ def import_(
 
 
 def show(store: _StoreFile, json_: _Json = False) -> None:
-    """Say how many verdicts there are, by user and by model."""
+    """Count the verdicts in a store, by user and model."""
     with Store.open(store, create=False) as opened:
         counts = opened.counts()
         verdicts = list(opened.standing())

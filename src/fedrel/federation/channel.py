@@ -60,8 +60,8 @@ class Blob:
         return os.fstat(self.descriptor).st_size
 
     def read(self, most: int) -> bytearray:
-        """A copy of the whole content, which the process that made the file cannot change any more. Raises ValueError
-        if it is not a regular file, larger than `most` bytes, or shrinks meanwhile.
+        """A copy of the whole content, which the process that made the file can no longer change. Raises ValueError if
+        it is not a regular file, larger than `most` bytes, or shrinks meanwhile.
         """
         about = os.fstat(self.descriptor)
         if not stat.S_ISREG(about.st_mode) or about.st_size > most:

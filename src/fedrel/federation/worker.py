@@ -127,9 +127,7 @@ class Worker:
     policy: Policy = field(default_factory=Policy)
     ledger: Ledger | None = None
     sent: Counter[int] = field(default_factory=Counter)  # bytes by round
-    last: tuple[tuple[object, ...], Outcome] | None = (
-        None  # the last request and its outcome, if it was lost in transit
-    )
+    last: tuple[tuple[object, ...], Outcome] | None = None  # the last request and its outcome, in case that gets lost
 
     def __call__(self, request: Request, payload: Payload) -> Outcome:
         try:
@@ -179,7 +177,7 @@ class Worker:
         if objection := self.policy.objection_to_size(len(participant.site.shard)):
             raise RefusedError(objection)
         self.memory = Memory(self.home.memory / request.run_id)
-        outcome = self._leave(request, participant.summary, half=False)
+        outcome = self._release(request, participant.summary, half=False)
         self.participant, self.run, self.run_id = participant, request.run, request.run_id
         return outcome
 
@@ -197,14 +195,14 @@ class Worker:
             raise RefusedError(f"this method has no task {request.task!r}")
         asked = (request.run_id, request.attempt, request.round, request.task, request.sha256)
         if self.last is not None and self.last[0] == asked:
-            return self._again(request, self.last[1])
+            return self._record(request, self.last[1])
         message = decode(payload)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
         remembered = dict(site.memory)
         with self._watched_training():
             reply = answer(algorithm, site, Ask(request.task, {}, request.round), message)
         try:
-            outcome = self._leave(request, reply, half=self.participant.experiment.engine.transport == "half")
+            outcome = self._release(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
                 self.memory.keep(request.round, site.memory)
         except BaseException:  # a reply that was not sent must leave no trace in memory
@@ -230,11 +228,11 @@ class Worker:
         finally:
             rendezvous.reset(token)
 
-    def _leave(self, request: Request, reply: Record, *, half: bool) -> Outcome:
-        """Encodes a reply and passes it on to `_again`."""
-        return self._again(request, Outcome(payload=encode(reply, half=half)))
+    def _release(self, request: Request, reply: Record, *, half: bool) -> Outcome:
+        """Encodes a reply and records it for sending. Raises RefusedError if the policy forbids that."""
+        return self._record(request, Outcome(payload=encode(reply, half=half)))
 
-    def _again(self, request: Request, outcome: Outcome) -> Outcome:
+    def _record(self, request: Request, outcome: Outcome) -> Outcome:
         """Checks the policy's limits on size and records the reply in the ledger, each time it is sent. Raises
         RefusedError if it exceeds a limit.
         """

@@ -1,9 +1,10 @@
-"""Makes one process of a federation misbehave: on PYTHONPATH of a test's node, with FEDREL_FAULT saying how.
+"""Injects a fault into one process of a federation: loaded through the PYTHONPATH of a test's node, chosen by
+FEDREL_FAULT.
 
-`reply:KIND:N` changes the N-th answer of a platform's training process before it is signed: garbage, nan, norm, shape,
-dtype, field, oversize, noise, twice. `begin:KIND` changes each of its answers to `begin`. `disk` lets no file of it
-grow. `checkpoint` kills the process of the coordinator's run, once, in the middle of writing the checkpoint of its
-fourth round. FEDREL_KEY_LOG is where a platform's process with the network writes down its session keys.
+`reply:KIND:N` changes the N-th reply of a platform's training process before it is signed: garbage, nan, norm, shape,
+dtype, field, oversize, noise, twice. `begin:KIND` changes each of its replies to `begin`. `disk` prevents its files
+from growing. `checkpoint` kills the process of the coordinator's run, once, while it writes the checkpoint of its
+fourth round. FEDREL_KEY_LOG is where a platform's network process logs its TLS session keys.
 """
 
 import os
@@ -16,7 +17,7 @@ _line = Path("/proc/self/cmdline").read_bytes()
 
 
 def _once_confined(install):
-    """The libraries that make threads are loaded when the kernel's limits hold, as without us."""
+    """Runs a function once the process is confined: libraries that start threads must not be loaded earlier."""
     from fedrel.federation.channel import Channel
 
     send = Channel.send
@@ -79,7 +80,7 @@ def _spoil_replies(kind, chosen):
 
 
 def _fill_the_disk():
-    """Files only: a payload between processes lies in memory, of which there is enough."""
+    """Limits regular files only: payloads between processes are in memory, of which there is enough."""
     import resource
 
     from fedrel.federation.channel import Blob

@@ -128,7 +128,7 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()  # references, or a running task could be garbage-collected
 
     def reload(self) -> bool:
-        """Loads the certificate anew if its files have changed. Returns whether a new one is in use. Raises OSError or
+        """Reloads the certificate if its files have changed. Returns whether a new one is in use. Raises OSError or
         ssl.SSLError if it cannot be loaded; the old one stays in use then.
         """
         if (stamp := _stamp(self._tls)) == self._stamp:
@@ -175,7 +175,7 @@ class Listener:
 
 
 def address_of(transport: asyncio.BaseTransport | None) -> str:
-    """The IP address at the other end; empty if it is not known any more."""
+    """The IP address at the other end; empty if it is no longer known."""
     found = transport.get_extra_info("peername") if transport is not None else None
     return str(found[0]).removeprefix("::ffff:") if found else ""
 

@@ -1,6 +1,6 @@
 """The process of one run at the coordinator: drives its rounds and writes its status.
 
-It has no network; exchange.py sends its requests by way of the node. Platforms come and go: one that is briefly away is
+It has no network; exchange.py sends its requests through the node. Platforms come and go: one that is briefly away is
 asked again when it is back, one that stays away is left out.
 """
 

@@ -52,7 +52,7 @@ class CoordinatorNode:
     runs: Path
     say: Callable[[str], None]
     each: Callable[[], None] = lambda: None  # called a few times a second
-    relay: Relay | None = None  # another carrier, beside our own
+    relay: Relay | None = None  # another carrier, in addition to our own
     server: Child | None = None
     bridge: Child | None = None
     here: dict[str, Connected] = field(default_factory=dict)

@@ -1,16 +1,16 @@
-"""A process with the network that was taken over: somebody else's code runs in it, under the limits that it set itself.
+"""A compromised network process: an attacker's code runs in it, under the limits that the process has set itself.
 
-The code runs where the real one would, in a process that has gone through the real `main`, told what a node tells it.
+The code replaces the real work in a process that has gone through the real `main`, with a node's real first message.
 
 | attack | what happens |
 |---|---|
-| reads text, keys for signatures and facts, policy, ledger, the folder of the user | permission denied |
-| writes anywhere but its own spool; starts a program; forks and tries again | permission denied |
-| signals, traces or looks into the process with the data, or the node | permission denied |
-| opens a port of its own, other kinds of sockets (platform); any socket at all (coordinator) | permission denied |
-| tells the node nonsense | named in the audit trail; the process is replaced, the node lives |
+| reads text, signing and blinding keys, policy, ledger, the user's home | permission denied |
+| writes anywhere but to its own spool; starts a program; forks and tries again | permission denied |
+| signals, traces or reads the memory of the worker or the node | permission denied |
+| opens a port, other kinds of sockets (platform); any socket at all (coordinator) | permission denied |
+| sends the node invalid messages | named in the audit trail; the process is replaced, the node survives |
 
-And of a short run: what the two processes of a platform open, as the kernel saw it.
+Also, in a short run under strace: what the two processes of a platform open.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or bool(available().problems), reason="this machine cannot confine a process wholly"
 )
 
-# What is tried, in the place of the real work. `attempt(name, function)` notes whether it was possible.
+# The attacks, which replace the real work. `attempt(name, function)` records whether each succeeded.
 CODE = """
 import ctypes, json, os, socket, subprocess, sys
 from pathlib import Path
@@ -107,7 +107,7 @@ def forked():
     os.waitpid(child, 0)
     return {f"forked: {name}": value for name, value in mine.items()}
 
-def taken_over(channel):
+def compromised(channel):
     pry()
     found.update(forked())
     attempt("own spool", lambda: (Path(WANTED["spool"]) / "x").write_text("x"))
@@ -119,7 +119,7 @@ def taken_over(channel):
 TRANSPORT = (
     CODE.replace("MODULE", "transport")
     + """
-module.Transport.run = lambda self: taken_over(self.channel)
+module.Transport.run = lambda self: compromised(self.channel)
 module.main()
 """
 )
@@ -127,7 +127,7 @@ SERVER = (
     CODE.replace("MODULE", "server")
     + """
 async def serve(channel, listener, told):
-    taken_over(channel)
+    compromised(channel)
 module.serve = serve
 module.main()
 """
@@ -143,14 +143,14 @@ def nodes(place) -> Place:
 
 @pytest.fixture(scope="module")
 def trained(nodes) -> Place:
-    """With a platform whose training process is there."""
+    """With a platform whose training process is running."""
     nodes.train("before", "training.rounds=1", "engine.min_platforms=1")
     assert "worker" in nodes.processes("p0")
     return nodes
 
 
-def take_over(code: str, kit: Path, wanted: dict[str, Any], folder: Path) -> dict[str, str]:
-    """Starts it as a node would; what turned out to be possible."""
+def compromise(code: str, kit: Path, wanted: dict[str, Any], folder: Path) -> dict[str, str]:
+    """Starts the process as a node would. Returns which attacks succeeded."""
     told = {"do": "start", "tls": str(kit / "tls"), "spool": str(folder), "host": "localhost", "port": free_port()}
     wanted |= {"spool": str(folder), "tls": str(kit / "tls")}
     channel, theirs = Channel.pair()
@@ -194,8 +194,8 @@ def secrets_of(nodes: Place, name: str) -> dict[str, Any]:
 ALLOWED = {"own spool", "own key"}
 
 
-def test_a_platforms_network_process_that_was_taken_over_finds_nothing(nodes, tmp_path):
-    found = take_over(TRANSPORT, nodes.kits / "p0", secrets_of(nodes, "p0"), tmp_path)
+def test_a_platforms_compromised_network_process_reaches_nothing(nodes, tmp_path):
+    found = compromise(TRANSPORT, nodes.kits / "p0", secrets_of(nodes, "p0"), tmp_path)
     possible = {name for name, how in found.items() if how == "possible"}
     assert possible == ALLOWED | {"tcp", "forked: tcp"}
     assert len(found) > 80
@@ -203,24 +203,24 @@ def test_a_platforms_network_process_that_was_taken_over_finds_nothing(nodes, tm
 
 
 @slow
-def test_a_network_process_that_was_taken_over_cannot_reach_the_training_process(trained, tmp_path):
-    found = take_over(TRANSPORT, trained.kits / "p0", secrets_of(trained, "p0"), tmp_path)
+def test_a_compromised_network_process_cannot_reach_the_training_process(trained, tmp_path):
+    found = compromise(TRANSPORT, trained.kits / "p0", secrets_of(trained, "p0"), tmp_path)
     worker = trained.processes("p0")["worker"]
     assert {how for name, how in found.items() if name.endswith(f" {worker}")} <= {"PermissionError", "OSError"}
     assert len([name for name in found if name.endswith(f" {worker}")]) == 16
 
 
 @slow
-def test_the_coordinators_network_process_that_was_taken_over_finds_nothing(trained, tmp_path):
-    found = take_over(SERVER, trained.kits / "coordinator", secrets_of(trained, "coordinator"), tmp_path)
+def test_the_coordinators_compromised_network_process_reaches_nothing(trained, tmp_path):
+    found = compromise(SERVER, trained.kits / "coordinator", secrets_of(trained, "coordinator"), tmp_path)
     possible = {name for name, how in found.items() if how == "possible"}
     assert possible == ALLOWED, "it can make a connection of its own" if "tcp" in possible else possible
     trained.still_works()
 
 
-# -- it tells its node nonsense --------------------------------------------------------------------------------------
+# -- invalid messages to its node -------------------------------------------------------------------------------------
 
-TALES = [
+MESSAGES = [
     {"do": "nonsense"},
     {},
     {"do": "request"},
@@ -233,28 +233,28 @@ TALES = [
     {"do": "confined", "problems": 5},
     {"do": "confined", "problems": ["\x1b[2J"] * 100},
     {"do": ["request"]},
-    "no table",
+    "not an object",
     None,
 ]
 TELLER = """
 import json, sys, socket
 from fedrel.federation.channel import Channel
-tale = json.loads(r'''TALE''')
+message = json.loads(r'''MESSAGE''')
 channel = Channel.inherited(int(sys.argv[1]))
 channel.receive(30.0)
-channel._end.send(json.dumps(tale).encode())
+channel._end.send(json.dumps(message).encode())
 channel.receive(3.0)
 """
 
 
 @slow
-@pytest.mark.parametrize("tale", TALES, ids=lambda tale: json.dumps(tale)[:40])
-def test_a_platforms_node_survives_whatever_its_network_process_says(world, tmp_path, tale):
-    """The real node, with another program in the place of its network process."""
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: json.dumps(message)[:40])
+def test_a_platforms_node_survives_any_message_of_its_network_process(world, tmp_path, message):
+    """The real node, with another program instead of its network process."""
     provisioning.new(tmp_path / "kits", host="localhost", port=free_port(), platforms=["p0"])
     module = tmp_path / "code" / "teller.py"
     module.parent.mkdir()
-    module.write_text(TELLER.replace("TALE", json.dumps(tale)))
+    module.write_text(TELLER.replace("MESSAGE", json.dumps(message)))
     starter = (
         "from fedrel.federation.nodes import platform; platform.TRANSPORT = 'teller'; "
         f"from fedrel.cli.__main__ import main; import sys; sys.argv = ['fedrel', 'platform', 'start', "
@@ -279,12 +279,12 @@ def test_a_platforms_node_survives_whatever_its_network_process_says(world, tmp_
         node.wait(20)
 
 
-# -- what the kernel saw ---------------------------------------------------------------------------------------------
+# -- under strace -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def traced(world) -> Iterator[dict[str, list[str]]]:
-    """A short run with a platform under strace: by process, the calls that it made after it set its limits."""
+    """A short run with a platform under strace: by process, its system calls after it set its limits."""
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("there is no strace")
@@ -311,7 +311,7 @@ def traced(world) -> Iterator[dict[str, list[str]]]:
             place.train("traced", "training.rounds=1", "engine.min_platforms=1")
         finally:
             for pid in descendants(place.nodes["p0"].pid) if "p0" in place.nodes else ():
-                os.kill(pid, signal.SIGTERM)  # the node itself, not whoever looks on
+                os.kill(pid, signal.SIGTERM)  # the node itself, not strace
                 place.nodes["p0"].wait(60)
                 break
             place.__exit__()
@@ -319,7 +319,7 @@ def traced(world) -> Iterator[dict[str, list[str]]]:
 
 
 def _of(traced: dict[str, list[str]], mark: str) -> list[str]:
-    """Calls of the process that was started with this, its threads and forks included."""
+    """System calls of the process with this command line, including its threads and forks."""
     own = [name for name, lines in traced.items() if any("execve" in line and mark in line for line in lines)]
     assert len(own) == 1, f"{len(own)} processes were started with {mark}"
     calls: list[str] = []
@@ -332,7 +332,7 @@ def _of(traced: dict[str, list[str]], mark: str) -> list[str]:
 
 
 @slow
-def test_the_process_with_the_network_opens_no_text_and_no_key_for_signatures(traced, world):
+def test_the_network_process_opens_no_text_and_no_signing_key(traced, world):
     calls = _of(traced, "https.transport")
     assert any(line.startswith("connect(") and "AF_INET" in line for line in calls), "it has no network"
     for forbidden in (str(world), "/sign/", "p0/local/", "/ledger", "policy.toml", "blinding", "/memory/"):
@@ -340,7 +340,7 @@ def test_the_process_with_the_network_opens_no_text_and_no_key_for_signatures(tr
 
 
 @slow
-def test_the_process_with_the_text_makes_no_socket(traced, world):
+def test_the_worker_creates_no_socket(traced, world):
     calls = _of(traced, "nodes.confined")
     assert any(f"{world}/p0" in line for line in calls), "it is not the one that reads the text"
     for line in calls:
@@ -350,7 +350,7 @@ def test_the_process_with_the_text_makes_no_socket(traced, world):
 
 @slow
 def test_the_node_itself_has_neither_network_nor_text(traced, world):
-    """It passes signed messages from one to the other."""
+    """The node only passes signed messages between its children."""
     calls = _of(traced, "platform")
     both = {*_of(traced, "https.transport"), *_of(traced, "nodes.confined")}
     for line in calls:

@@ -1,4 +1,4 @@
-"""A bad line between a platform and the coordinator: slow, late, or cut without a word, as a cable is."""
+"""A bad network between a platform and the coordinator: slow, with latency, or silently interrupted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 
-class Line:
-    """Listens where the platform calls, and passes on what comes. While it is cut, nothing passes in either direction,
-    nobody is told, and new connections are not answered.
+class BadNetwork:
+    """A TCP proxy in front of the coordinator. While `cut` is set, no data passes in either direction, no connection is
+    closed, and new ones are not answered.
     """
 
     def __init__(self, port: int, *, delay: float = 0.0, rate: float = 0.0) -> None:
-        self.target, self.delay, self.rate = port, delay, rate  # seconds; bytes a second, 0: as fast as it goes
+        self.target, self.delay, self.rate = port, delay, rate  # seconds one way; bytes a second, 0: no limit
         self.cut = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -25,7 +25,7 @@ class Line:
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> BadNetwork:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -36,7 +36,7 @@ class Line:
             it.close()
 
     def lead(self, kit: Path) -> None:
-        """Makes a kit call here."""
+        """Changes a kit so that it connects here."""
         about = json.loads((kit / "kit.json").read_text())
         (kit / "kit.json").write_text(json.dumps({**about, "port": self.port}))
 
@@ -60,7 +60,7 @@ class Line:
             threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
-        """A piece is on its way for the delay; the rate holds for each direction of each connection."""
+        """Forwards data with the delay; the rate applies to each direction of each connection."""
         waiting: list[tuple[float, bytes]] = []
         with contextlib.suppress(OSError, ValueError):
             while not self._ended.is_set():
