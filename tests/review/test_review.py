@@ -80,7 +80,7 @@ def test_reviewing_without_javascript(visitor, store, place):
     assert "4 of 32 judged; in all, you agreed with the model 2 of 3 times (67%); 1 × don’t know." in page.words
     page = visitor.send("/undo", page.form("/undo"))
     assert page.sentence == seen[-1], "what was taken back is asked again"
-    assert "taken back. What do you say now?" in page.text
+    assert "undone. What do you say now?" in page.text
     page = visitor.judge(page, WRONG)
     assert told(store) == [("anna", it) for it in (RIGHT, WRONG, UNKNOWN, WRONG)]
     assert page.sentence not in seen
@@ -103,7 +103,7 @@ def test_all_are_judged_once_and_then_there_is_nothing_left(visitor, store, plac
 def test_undoing_when_there_is_nothing_to_take_back(visitor, store):
     page = visitor.get()
     assert re.search(r'<button[^>]*aria-keyshortcuts="u" disabled>', page.text)
-    assert "There is nothing to take back." in visitor.send("/undo", page.form("/undo")).text
+    assert "There is nothing to undo." in visitor.send("/undo", page.form("/undo")).text
     assert on_disk(store) == []
 
 
@@ -178,7 +178,7 @@ def test_the_facts_other_sentences(visitor):
             others = re.search(r'<ul class="others">(.*?)</ul>', page.text, re.DOTALL)
             assert others and others[1].count(f"<bdi>{name[0]}</bdi>") == 1
         else:
-            assert "No other sentence here names these two." in page.text
+            assert "No other sentence here has these two." in page.text
         visitor.judge(page, RIGHT)
 
 
@@ -289,9 +289,11 @@ def test_the_next_model_says_what_changed(place, store, tmp_path):
         visitor, told_changed = Visitor(address), 0
         page = visitor.get()
         one = len(changed) == 1
-        assert f"Of {len(changed)} {'sentence' if one else 'sentences'} that you judged, this model says" in page.text
+        assert (
+            f"For {len(changed)} {'sentence' if one else 'sentences'} that you judged, this model predicts" in page.text
+        )
         while "<blockquote" in page.text:
-            told_changed += "Changed: an older model said “" in page.text
+            told_changed += "Changed: an older model predicted “" in page.text
             assert not told_changed or "your answer was “wrong”" in page.text or "Changed:" not in page.text
             page = visitor.judge(page, RIGHT)
     assert told_changed == len(changed)
@@ -314,11 +316,11 @@ def test_what_changed_can_be_judged_first(place, store, tmp_path):
         page = visitor.get("/?order=changed")
         for done in range(len(changed)):
             assert f"{done} of {len(changed)} judged" in page.words
-            assert "Changed: an older model said “" in page.text
+            assert "Changed: an older model predicted “" in page.text
             page = visitor.judge(page, RIGHT)
         assert "Nothing left to judge here" in page.text
         again = visitor.send("/undo", page.form("/undo"))
-        assert "Changed: an older model said “" in again.text
+        assert "Changed: an older model predicted “" in again.text
         visitor.judge(again, UNKNOWN)
     new = {(it.key, it.relation) for it in store.standing() if it.model == queue.digest}
     assert new == changed
@@ -368,7 +370,7 @@ def test_forms_from_elsewhere_are_refused(visitor, store):
         visitor.post("/user", {"name": "eve"}),
     ]
     assert [answer.status for answer in tried] == [403] * len(tried)
-    assert all("The answer was not counted." in answer.text for answer in tried)
+    assert all("The answer was not stored." in answer.text for answer in tried)
     assert on_disk(store) == []
     assert visitor.get("/verdict").status == 405
     assert visitor.post("/verdict", good).status == 303, "and the good one still counts"
@@ -454,7 +456,7 @@ def test_a_page_of_an_earlier_start_is_told_so_and_keeps_its_name(place, store):
     with serving(place.queue, store) as address:
         visitor.address = address
         answer = visitor.post("/verdict", form)
-        assert answer.status == 403 and "was started again" in answer.text
+        assert answer.status == 403 and "was restarted" in answer.text
         assert visitor.get().sentence == page.sentence
         visitor.judge(visitor.get(), WRONG)
     assert told(store) == [("bert", WRONG)]
@@ -548,8 +550,8 @@ def test_a_disk_that_fills_up_is_one_sentence_and_nothing_is_lost(place, tmp_pat
                 break
             confirmed += 1
         assert page.status == 503
-        assert "the disk is full or fails" in page.words
-        assert "this was not stored, all before it is" in page.words
+        assert "the disk is full or failing" in page.words
+        assert "this was not stored, everything before it was" in page.words
     finally:
         process.kill()
         process.communicate()

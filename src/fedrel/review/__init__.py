@@ -1,1 +1,10 @@
-"""A page on the platform itself, where its own staff say which predictions are right."""
+"""A web page on a platform's own machine where its staff judge predictions.
+
+`fedrel.review.server` needs the `review` extra.
+"""
+
+from fedrel.review.access import Access
+from fedrel.review.queue import Item, Queue, Standing
+from fedrel.review.queue import build as build_queue
+
+__all__ = ["Access", "Item", "Queue", "Standing", "build_queue"]

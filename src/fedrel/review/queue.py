@@ -1,4 +1,4 @@
-"""What to show a reviewer, and in which order: a platform's own sentences, with what the model says of them."""
+"""What to show a reviewer, and in which order: a platform's own sentences with the model's predictions."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ ORDERS = {
     "confident": "most certain first",
     "random": "at random",
     "new": "facts new to the knowledge base",
-    "changed": "what a newer model says otherwise",
+    "changed": "predictions changed by a newer model",
 }
 _AT_ONCE = 8_192  # sentences scored together
-_CLOSE = 0.5  # "no relation" is close where the best relation scores at least so much of what it does
-_OTHERS = 20  # further sentences of a pair that are shown
+_CLOSE = 0.5  # a relation is asked about if it scores at least this share of what "no relation" does
+_OTHERS = 20  # other sentences of a pair that are shown
 _NO_SPACE_BEFORE = frozenset([*".,;:!?)]}%'’”", "''", "'s", "’s", "n't", "n’t"])
 _NO_SPACE_AFTER = frozenset([*"([{“", "``"])
 
-Part = tuple[str, str]  # role (head, tail, "head tail" where they overlap, or none), text
+Part = tuple[str, str]  # role (head, tail, "head tail" where they overlap, or empty), text
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A sentence and the relation that the model sees in it (or a text and its label)."""
+    """A sentence and its predicted relation, or a text and its predicted label."""
 
     row: int
     key: str
     relation: str
     confidence: float
-    margin: float  # to the next best score; small: uncertain
-    stated: bool  # False: the model holds "no relation" for a little likelier
+    margin: float  # between the two best scores; small: uncertain
+    stated: bool  # False: "no relation" scores higher, but not by much
     new: bool  # the knowledge base does not have this fact
 
     @property
     def asked(self) -> tuple[str, str]:
-        """What a verdict is about, whichever model predicted it."""
+        """(key of the sentence, relation): what a verdict is about, whichever model predicted it."""
         return self.key, self.relation
 
 
 @dataclass(frozen=True)
 class Change:
-    """A sentence that a user judged when an older model said something else of it."""
+    """What an older model predicted for a sentence, and the user's verdict on that."""
 
     relation: str
     verdict: str
@@ -66,24 +66,26 @@ class Change:
 
 @dataclass(frozen=True)
 class Progress:
+    """How far a user has come in one order."""
+
     judged: int
     of: int
     counts: Mapping[str, int]  # the user's verdicts, by kind
-    changed: int  # sentences of which this model says something else than the one that was judged
+    changed: int  # judged sentences for which this model predicts something else than the one that was judged
 
     @property
     def agreement(self) -> float | None:
-        """How often the user agreed with the model, of the times they knew."""
+        """The share of "right" among the user's verdicts other than "don't know"; None if there are none."""
         known = self.counts[RIGHT] + self.counts[WRONG]
         return self.counts[RIGHT] / known if known else None
 
 
 class Standing:
-    """What the users have said so far, seen by one of them."""
+    """The standing verdicts from one user's point of view: their own, and what others have judged."""
 
     def __init__(self, verdicts: Iterable[Verdict], user: str) -> None:
         self.mine: dict[tuple[str, str], Verdict] = {}
-        self.earlier: dict[str, Verdict] = {}  # by sentence, the latest of mine
+        self.earlier: dict[str, Verdict] = {}  # by sentence, the user's latest
         self.others: set[tuple[str, str]] = set()
         for verdict in verdicts:
             asked = verdict.key, verdict.relation
@@ -105,13 +107,15 @@ class Queue:
 
     @property
     def orders(self) -> dict[str, str]:
+        """The orders that can be chosen, by name, with their descriptions."""
         return {name: words for name, words in ORDERS.items() if name != "new" or self.has_kb}
 
     def find(self, asked: tuple[str, str]) -> Item | None:
+        """The item for (key, relation), if this model predicts that."""
         return self._by_asked.get(asked)
 
     def next(self, standing: Standing, user: str, order: str) -> Item | None:
-        """The first that the user has not judged; what a colleague has judged comes last."""
+        """The first item in this order that the user has not judged, or None; those judged by a colleague come last."""
         later = None
         for item in self._ordered(order, user, standing):
             if item.asked not in standing.mine:
@@ -121,6 +125,7 @@ class Queue:
         return later
 
     def progress(self, standing: Standing, user: str, order: str) -> Progress:
+        """How many items of this order the user has judged, and how."""
         counts = dict.fromkeys((RIGHT, WRONG, UNKNOWN), 0)
         for verdict in standing.mine.values():
             counts[verdict.verdict] += 1
@@ -133,19 +138,19 @@ class Queue:
         )
 
     def change(self, item: Item, standing: Standing) -> Change | None:
-        """Set where the user judged this sentence when an older model said something else of it."""
+        """What the user judged before, if an older model predicted something else for this sentence; else None."""
         before = standing.earlier.get(item.key)
         if before is None or before.model == self.digest or before.relation == item.relation:
             return None
         return Change(before.relation, before.verdict)
 
     def parts(self, row: int) -> list[Part]:
-        """The sentence in pieces, head and tail each in one of their own."""
+        """The text of a training sentence, split at the boundaries of head and tail."""
         tokens, spans = _sentence(self.dataset, self.dataset.train, row)
         return list(parts(tokens, spans))
 
     def others(self, item: Item) -> list[list[Part]]:
-        """Further sentences that name the same two entities, the first few."""
+        """Up to 20 other sentences with the same two entities."""
         if not self.saved.has_pairs:
             return []
         begin, end = np.searchsorted(self._pairs_in_order, self.dataset.train.pairs[item.row] + np.array([0, 1]))
@@ -165,16 +170,18 @@ class Queue:
         if order == "random":
             return self._random(user)
         if order == "changed":
-            return sorted(self._said_otherwise(standing), key=lambda item: (-item.confidence, item.row))
+            return sorted(self._changed(standing), key=lambda item: (-item.confidence, item.row))
         return self._orders[order]
 
     def _asked(self, order: str, standing: Standing) -> frozenset[tuple[str, str]]:
         if order == "changed":
-            return frozenset(item.asked for item in self._said_otherwise(standing))
+            return frozenset(item.asked for item in self._changed(standing))
         return self._sets["random" if order == "confident" else order]
 
-    def _said_otherwise(self, standing: Standing) -> list[Item]:
-        """Those that the user judged when an older model said something else, judged anew since or not."""
+    def _changed(self, standing: Standing) -> list[Item]:
+        """The items of sentences that the user judged when an older model predicted something else, whether or not they
+        have judged them again since.
+        """
         before = {it.key for it in standing.mine.values() if self._has_changed(it)}
         return [item for key in before if (item := self._by_key.get(key)) is not None]
 
@@ -194,7 +201,7 @@ class Queue:
         return {name: frozenset(item.asked for item in items) for name, items in lists.items()}
 
     def _shuffled(self, user: str) -> list[Item]:
-        """Another order for every reviewer, and the same one every day."""
+        """The items in an order of the user's own, which does not change between sessions."""
 
         def draw(item: Item) -> bytes:
             return hashlib.blake2b(f"{user}\n{item.key}".encode(), digest_size=8).digest()
@@ -218,12 +225,16 @@ def build(
     kb: KB | None = None,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Queue:
-    """Scores every training sentence by itself; a sentence that stands there twice is asked about once."""
+    """Scores every training sentence on its own and makes a queue of the predictions; duplicate sentences are asked
+    about once. `digest` identifies the model, and `tick` is called with the number of sentences scored so far.
+
+    Raises UserError if model and data are of different kinds, or if the model predicts no relation at all.
+    """
     if dataset.has_pairs != saved.has_pairs:
         kinds = ("plain texts", "sentences with a pair of entities")
         raise UserError(
             f"the data has {kinds[dataset.has_pairs]}, but the model was trained on {kinds[saved.has_pairs]}; "
-            "they must be of one kind"
+            "give data of the same kind"
         )
     split, first = dataset.train, int(saved.has_na)
     known = _Known(dataset, kb)
@@ -231,7 +242,7 @@ def build(
     for rows, scores in _scored(dataset, split, saved):
         confidence = saved.calibration.confidence(scores)
         best = scores[:, first:].argmax(axis=1) + first
-        top = np.partition(scores, -2, axis=1)[:, -2:]  # (S, 2) the second and the best
+        top = np.partition(scores, -2, axis=1)[:, -2:]  # (S, 2) the second best and the best
         for place, row in enumerate(rows.tolist()):
             relation, score = int(best[place]), float(scores[place, best[place]])
             stated = not first or score >= scores[place, 0]
@@ -250,30 +261,36 @@ def build(
             items.setdefault(item.key, item)
         tick(int(rows[-1]) + 1)
     if not items:
-        raise UserError("the model sees no relation in any of these sentences: there is nothing to review")
+        raise UserError("the model predicts no relation for any of these sentences: there is nothing to review")
     return Queue(dataset, saved, digest, list(items.values()), has_kb=kb is not None)
 
 
 def digest_of(folder: Path) -> str:
-    """Names a saved model by its content: config.json seals all its other files."""
+    """16 hexadecimal digits that identify a saved model by its content: config.json has the hashes of its other files.
+    Raises UserError if it cannot be read.
+    """
     folder = folder / "model" if (folder / "model").is_dir() else folder
     return sha256(folder / "config.json")[:16]
 
 
 def readable(relation: str) -> str:
-    """`/people/person/place_of_birth` is "place of birth"."""
+    """The last part of a relation's name as words: "place of birth" for `/people/person/place_of_birth`."""
     last = re.split(r"[/#]", relation.rstrip("/#"))[-1]
     return re.sub(r"[_\s]+", " ", last).strip() or relation
 
 
 def direction(found: list[Part]) -> str:
-    """Which way the sentence runs, by its first letter that tells; a browser would not look into names."""
+    """The text direction of a sentence, "ltr" or "rtl", by its first strong letter. A browser's own detection would
+    skip the names, which are isolated.
+    """
     kinds = (unicodedata.bidirectional(letter) for _, text in found for letter in text)
     return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
 
 
 def parts(tokens: list[str], spans: tuple[int, ...]) -> Iterator[Part]:
-    """The text of a sentence, cut where head and tail begin and end; spaces as one would type them."""
+    """The text of a sentence, split at the boundaries of head and tail, with spaces as one would type them. `spans` are
+    head start, head end, tail start and tail end, in tokens.
+    """
     head, tail = range(spans[0], spans[1]), range(spans[2], spans[3])
 
     def role(place: int) -> str:
@@ -286,7 +303,7 @@ def parts(tokens: list[str], spans: tuple[int, ...]) -> Iterator[Part]:
             token = tokens[place]
             space = "" if glued or token in _NO_SPACE_BEFORE else " "
             if space and name and not text:
-                yield "", space  # what is marked begins with a letter
+                yield "", space  # so that the marked part begins with its first letter
                 space = ""
             text += space + token
             glued = token in _NO_SPACE_AFTER
@@ -298,7 +315,7 @@ def _sentence(dataset: Dataset, split: Split, row: int) -> tuple[list[str], tupl
 
 
 def _scored(dataset: Dataset, split: Split, saved: SavedModel) -> Iterator[tuple[Ints, Floats]]:
-    """Rows and their scores (S, R), so many at once."""
+    """Batches of rows (S,) with their scores (S, R)."""
     numbers = saved.encoding.numbers(dataset.words)
     for begin in range(0, len(split), _AT_ONCE):
         rows = np.arange(begin, min(begin + _AT_ONCE, len(split)))
@@ -309,7 +326,7 @@ def _scored(dataset: Dataset, split: Split, saved: SavedModel) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Known:
-    """What the knowledge base has of the pairs in the data, by the ids that both use."""
+    """Looks up facts of the data in the knowledge base, by the entity ids that both use."""
 
     dataset: Dataset
     kb: KB | None

@@ -1,4 +1,4 @@
-"""The page itself: HTML made here, plain forms, and a little JavaScript that only saves reloading."""
+"""The web server of the page: HTML from templates, plain forms, and a little JavaScript that only saves reloads."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from fedrel.util.templates import environment
 Form = Mapping[str, str]
 
 _LARGEST = 16_384  # bytes of a form
-_LONGEST_LOOK = 600_000  # milliseconds; whoever took longer was away
+_LONGEST_LOOK = 600_000  # milliseconds; whoever takes longer was away
 _YEAR = 365 * 24 * 3600
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would not tell the origin of a form either
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would not send the origin of a form either
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 _NOTES = {
-    "nothing": "There is nothing to take back.",
-    "gone": "Your last answer was taken back; its sentence is not among those shown now.",
-    "again": "Your last answer was taken back. What do you say now?",
+    "nothing": "There is nothing to undo.",
+    "gone": "Your last answer was undone; its sentence is not among those shown now.",
+    "again": "Your last answer was undone. What do you say now?",
 }
 _IN_WORDS = {RIGHT: "right", WRONG: "wrong", UNKNOWN: "don’t know"}
 _STALE = (
-    "This page is out of date: fedrel review was started again since it was loaded, or the form came from elsewhere. "
-    "The answer was not counted. Go on, and you see where you stand."
+    "This page is out of date: fedrel review was restarted after it was loaded, or the form came from elsewhere. "
+    "The answer was not stored. Go on to see where you are."
 )
 
 
 class _Refused(Exception):
-    """Something that a person sees as a page of its own."""
+    """A refusal, shown to the user as a page of its own with this HTTP status."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -57,41 +57,47 @@ class _Refused(Exception):
 
 
 class Review:
-    """What the pages need to know."""
+    """The state behind the pages. `name` is that of the session cookie; `user` and `order` are the defaults."""
 
     def __init__(self, queue: Queue, store: Store, *, user: str, order: str, token: str | None, name: str) -> None:
         self.queue, self.store, self.access = queue, store, Access(token)
         self.user, self.order = user, order
         self.cookie, self.name_cookie = name, f"{name}_user"
 
-    # ------------------------------------------------------------------------------ who and what
+    # ------------------------------------------------------------------------------ sessions and choices
 
     def session_of(self, request: Request) -> str | None:
+        """The session cookie of a request, if it is valid."""
         cookie = request.cookies.get(self.cookie, "")
         return cookie if self.access.is_session(cookie) else None
 
     def user_of(self, request: Request) -> str:
+        """The name that the reviewer has chosen, or the default."""
         return _name(unquote(request.cookies.get(self.name_cookie, ""))) or self.user
 
     def order_of(self, wanted: str | None) -> str:
+        """The order asked for, or the default if there is no such order."""
         return wanted if wanted in self.queue.orders else self.order
 
     def own_form(self, request: Request, form: Form) -> str:
-        """The session of a form that this page made; anything else is refused."""
+        """The session of a form that this page made; raises _Refused for any other."""
         session = self.session_of(request)
         if session is None or not self.access.is_own_form(session, form.get("form", ""), request.headers):
             raise _Refused(403, _STALE)
         return session
 
     def admit(self, response: Response, session: str) -> None:
+        """Sets the session cookie."""
         response.set_cookie(self.cookie, session, httponly=True, samesite="strict")
 
     def remember(self, response: Response, user: str) -> None:
+        """Sets the cookie with the reviewer's name."""
         response.set_cookie(self.name_cookie, quote(user), max_age=_YEAR, httponly=True, samesite="strict")
 
     # ------------------------------------------------------------------------------ pages
 
     def page(self, request: Request, session: str, *, order: str, note: str, again: int | None) -> str:
+        """The HTML of the next sentence to judge; `again` is the prediction whose verdict was just undone."""
         user = self.user_of(request)
         standing = Standing(self.store.standing(), user)
         item = self._again(again, standing)
@@ -114,7 +120,7 @@ class Review:
         )
 
     def _again(self, prediction: int | None, standing: Standing) -> Item | None:
-        """The sentence of a verdict that was just taken back, unless it was judged anew since."""
+        """The item of a prediction whose verdict was undone, unless it has been judged again since."""
         asked = self.store.sentence_of(prediction) if prediction is not None else None
         return self.queue.find(asked) if asked and asked not in standing.mine else None
 
@@ -141,6 +147,7 @@ class Review:
         }
 
     def render(self, template: str, **values: object) -> str:
+        """The HTML of a template of this package."""
         return self._environment.get_template(template).render(values)
 
     @cached_property
@@ -154,7 +161,10 @@ class Review:
 def create_app(
     queue: Queue, store: Store, *, user: str, order: str, token: str | None = None, name: str = "fedrel_review"
 ) -> FastAPI:
-    """`name` is that of the cookie: servers on several ports of one machine share their cookies."""
+    """The web application. `user` and `order` are the defaults of a new reviewer; with `token`, reviewers must sign in.
+    `name` is that of the session cookie, which must differ between servers on several ports of one machine, since a
+    browser sends them the same cookies.
+    """
     review = Review(queue, store, user=user, order=order, token=token, name=name)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
@@ -164,7 +174,7 @@ def create_app(
         if review.access.allows_host(request.headers):
             response = await answer(request)
         else:
-            response = Response("open the page by the address that fedrel review printed\n", 421)
+            response = Response("open the page at the address that fedrel review has printed\n", 421)
         for header, value in _HEADERS.items():
             response.headers.setdefault(header, value)
         return response
@@ -183,7 +193,7 @@ def create_app(
         if session is None and not review.access.is_open:
             return _log_in(review, query.get("token"))
         if "token" in query:
-            return RedirectResponse("/", 303)  # what stands in an address stays in the history
+            return RedirectResponse("/", 303)  # keeps the token out of the browser's history
         again = query.get("again", "")
         known = session or review.access.new_session()
         try:
@@ -236,7 +246,7 @@ def create_app(
     def rename(request: Request, form: Annotated[Form, Depends(_form)]) -> Response:
         review.own_form(request, form)
         if not (user := _name(form.get("name", ""))):
-            raise _Refused(422, f"A name has letters, and at most {LONGEST_USER} of them.")
+            raise _Refused(422, f"Give a name of at most {LONGEST_USER} characters.")
         response = _back(review, form)
         review.remember(response, user)
         return response
@@ -245,7 +255,7 @@ def create_app(
 
 
 async def _form(request: Request) -> Form:
-    """The fields of a form, each once."""
+    """The fields of a form; of a repeated field, the last value. Raises _Refused for a body that is not a form."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -254,18 +264,18 @@ async def _form(request: Request) -> Form:
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
     except ValueError:
-        raise _Refused(400, "This is no form.") from None
+        raise _Refused(400, "This is not a form.") from None
     return {name: values[-1] for name, values in fields.items()}
 
 
 def _log_in(review: Review, token: str | None, name: str = "") -> Response:
-    """A good token gives a page that leads on by itself: a browser that came here by a link from elsewhere would not
-    send the new cookie along if it were only sent on.
+    """The answer to a token, or to none. The right token gets a page that leads on by itself: after a mere redirect, a
+    browser that followed a link from another site would not send the new cookie.
     """
     if token is None or not review.access.admits(token):
         wrong = token is not None
         if wrong:
-            time.sleep(0.5)  # guessing takes a while
+            time.sleep(0.5)  # slows down guessing
         return HTMLResponse(review.render("login.html.j2", wrong=wrong, user=review.user), 401)
     response = HTMLResponse(review.render("welcome.html.j2"))
     review.admit(response, review.access.new_session())
@@ -275,7 +285,7 @@ def _log_in(review: Review, token: str | None, name: str = "") -> Response:
 
 
 def _back(review: Review, form: Form, **more: str) -> Response:
-    """To the next sentence: by a redirect, so that reloading sends no form again."""
+    """A redirect to the next sentence, so that reloading does not send the form again."""
     return RedirectResponse("/?" + urlencode({"order": review.order_of(form.get("order"))} | more), 303)
 
 
@@ -284,7 +294,7 @@ def _problem(review: Review, error: UserError, retry: Mapping[str, object] | Non
 
 
 def _name(text: str) -> str:
-    """As somebody wants to be called, or "" if that is no name."""
+    """A name with its white space normalised, or "" if it is empty, too long or not printable."""
     name = " ".join(text.split())
     return name if name.isprintable() and len(name) <= LONGEST_USER else ""
 
@@ -292,7 +302,7 @@ def _name(text: str) -> str:
 def _number(form: Form, field: str) -> int:
     text = form.get(field, "")
     if not _is_number(text):
-        raise _Refused(400, "This is no form of this page.")
+        raise _Refused(400, "This form was not made by this page.")
     return int(text)
 
 
@@ -301,10 +311,10 @@ def _is_number(text: str) -> bool:
 
 
 def _id(form: Form) -> str:
-    """By which the store knows the same form when it comes again."""
+    """The id of a form, by which the store recognises it if it is sent again."""
     text = form.get("id", "")
     if len(text) != 32 or not text.isalnum() or not text.isascii():
-        raise _Refused(400, "This is no form of this page.")
+        raise _Refused(400, "This form was not made by this page.")
     return text
 
 

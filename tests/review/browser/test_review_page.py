@@ -126,7 +126,7 @@ def test_twenty_sentences_by_keyboard_and_mouse_one_undone_and_a_reload(place, c
         assert [verdict for _, verdict in stored(store)] == given
         press(page, "u")
         assert sentence(page) == seen[-1]
-        assert "taken back" in page.inner_text(".note")
+        assert "undone" in page.inner_text(".note")
         page.reload()
         assert [verdict for _, verdict in stored(store)] == given[:-1]
         assert "19 of 42 judged" in page.inner_text(".so-far")
@@ -235,7 +235,7 @@ def test_on_a_phone_and_without_javascript(place, chromium, tmp_path):
             for verdict in (WRONG, UNKNOWN):
                 page.click(f"button[value={verdict}]")
             page.click("#undo button")
-            assert "taken back" in page.inner_text(".note")
+            assert "undone" in page.inner_text(".note")
     assert stored(store) == [("anna", RIGHT), ("anna", WRONG)]
 
 
@@ -251,12 +251,12 @@ def test_a_server_killed_in_mid_click_loses_nothing_and_counts_nothing_twice(pla
         page.wait_for_selector("main[aria-busy]")
         os.kill(server.pid, signal.SIGKILL)
         page.wait_for_selector("#alarm:not(:empty)")
-        assert "does not answer" in page.inner_text("#alarm")
+        assert "does not respond" in page.inner_text("#alarm")
         assert stored(store) == [("anna", RIGHT), ("anna", WRONG)]
         with reviewing(place, store, port) as (_, _):
             page.keyboard.press("ArrowRight")
             page.wait_for_selector(".problem")
-            assert "was started again" in page.inner_text(".problem")
+            assert "was restarted" in page.inner_text(".problem")
             page.get_by_role("link", name="Go on").click()
             page.wait_for_load_state()  # keys need the script
             assert sentence(page) == here

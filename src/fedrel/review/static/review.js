@@ -1,5 +1,5 @@
-// Saves reloading: forms are sent from here and the answer's <main> takes the place of this one. Without this file
-// the same forms work by themselves.
+// Saves reloads: forms are sent from here, and the <main> of the answer replaces that of this page. Without this file
+// the same forms work on their own.
 "use strict";
 
 const KEYS = {
@@ -9,7 +9,7 @@ const KEYS = {
   u: "#undo button",
 };
 const SILENT =
-  "fedrel review does not answer, so your last answer may not be stored. Start it again, then answer once more: " +
+  "fedrel review does not respond, so your last answer may not be stored. Restart it, then answer again: " +
   "nothing counts twice.";
 let busy = false;
 
@@ -52,13 +52,13 @@ async function send(form, action, button) {
 function show(html, answer, button) {
   const page = new DOMParser().parseFromString(html, "text/html");
   const next = page.getElementById("main");
-  if (!next) throw new Error("no page of ours");
+  if (!next) throw new Error("not a page of fedrel review");
   const had = button && document.activeElement === button && selector(button);
   main().replaceWith(document.adoptNode(next));
   document.title = page.title;
   say("alarm", "");
   if (answer.ok) history.replaceState(null, "", answer.url);
-  // Whoever pressed a button stays on it; where it is gone, on what took its place.
+  // The focus stays on the button that was pressed; if that is gone, it moves to the question.
   const stay = had && document.querySelector(had);
   if (stay && !stay.disabled) stay.focus();
   else if (had || !answer.ok) document.getElementById("question").focus();
@@ -66,7 +66,7 @@ function show(html, answer, button) {
   window.scrollTo(0, 0);
 }
 
-// What stands there, without the small numbers beside names.
+// The text of an element without the small numbers next to names.
 function words(place) {
   const copy = document.querySelector(place)?.cloneNode(true);
   copy?.querySelectorAll("sup").forEach((number) => number.remove());
