@@ -272,12 +272,12 @@ def test_a_place_means_the_words_it_touches(extractor):
         ((0, 3), (20, 16), "tail: position 20..16 lies outside the 31 characters of the text"),
         ((0, 3), (4, 4), "tail: position 4..4 lies outside the 31 characters of the text"),
         ((0, 3), (3, 4), "tail: position 3..4 covers white space alone; it must cover a word"),
-        ((0, 3), (0, 3), "head 0..3 and tail 0..3 overlap; they must stand apart"),
-        ((0, 7), (4, 12), "head 0..7 and tail 4..12 overlap; they must stand apart"),
-        ((0.5, 3), (16, 20), "head must be two places in the text, (start, end), not (0.5, 3)"),
-        (3, (16, 20), "head must be two places in the text, (start, end), not 3"),
-        ("Ann", (16, 20), "head must be two places in the text, (start, end), not 'Ann'"),
-        ((0, 1, 3), (16, 20), "head must be two places in the text, (start, end), not (0, 1, 3)"),
+        ((0, 3), (0, 3), "head 0..3 and tail 0..3 overlap; they must be separate"),
+        ((0, 7), (4, 12), "head 0..7 and tail 4..12 overlap; they must be separate"),
+        ((0.5, 3), (16, 20), "head must be two offsets into the text, (start, end), not (0.5, 3)"),
+        (3, (16, 20), "head must be two offsets into the text, (start, end), not 3"),
+        ("Ann", (16, 20), "head must be two offsets into the text, (start, end), not 'Ann'"),
+        ((0, 1, 3), (16, 20), "head must be two offsets into the text, (start, end), not (0, 1, 3)"),
     ],
 )
 def test_a_wrong_place_is_a_sentence(extractor, head, tail, says):
@@ -292,7 +292,7 @@ def test_a_text_too_long_to_be_a_sentence_says_what_to_do(extractor):
     with pytest.raises(UserError) as caught:
         extractor.predict(at_most + " .", head=(0, 3), tail=(4, 8))
     assert str(caught.value) == (
-        "the text has 401 words and marks; predict reads one sentence of at most 400: cut out the one around head and "
+        "the text has 401 tokens, but predict reads one sentence of at most 400; pass only the one around head and "
         "tail, or use extract"
     )
 
@@ -426,9 +426,9 @@ def test_an_entity_without_an_id_is_its_name(extractor):
         (b"bytes", {}, "text 1 is a int; extract reads strings and Documents"),
         ([Document("d", "abc", (Annotation("T1", 0, 9),))], {}, "d: T1: position 0..9 lies outside the 3 characters"),
         ([Document("d", "a c", (Annotation("T1", 1, 2),))], {}, "d: T1: position 1..2 covers white space alone"),
-        ([], {"min_confidence": 1.5}, "min_confidence is a share from 0 to 1, not 1.5"),
-        ([], {"min_confidence": float("nan")}, "min_confidence is a share from 0 to 1, not nan"),
-        ([], {"new_only": True}, "new_only needs a knowledge base, to know what is known"),
+        ([], {"min_confidence": 1.5}, "min_confidence is a number from 0 to 1, not 1.5"),
+        ([], {"min_confidence": float("nan")}, "min_confidence is a number from 0 to 1, not nan"),
+        ([], {"new_only": True}, "new_only needs a knowledge base (kb)"),
         ([], {"kb": "nowhere"}, "nowhere: no such file or folder"),
     ],
 )

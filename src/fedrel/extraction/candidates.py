@@ -1,7 +1,6 @@
-"""Sentences with candidate pairs, kept until they are scored, since the sentences of a pair come from anywhere.
+"""Sentences with candidate pairs, stored until all text is read, since the sentences of a pair can come from anywhere.
 
-Memory holds some bytes a sighting; the rest goes to files once it is more than a little, and is mapped back when it
-is asked for.
+More than a few megabytes are written to temporary files, which are memory-mapped for reading.
 """
 
 from __future__ import annotations
@@ -25,11 +24,13 @@ _COLUMNS = {
     **{"documents": "i", "begins": "q", "texts": "B", "text_lengths": "i", "tokens": "i", "lengths": "i"},  # sentences
     **{"sentences": "i", "pairs": "q", "spans": "i", "places": "i", "types": "i"},  # of sightings
 }
-_BUFFERED = 1 << 20  # bytes of a column before all are written
+_BUFFERED = 1 << 20  # bytes of a column at which all columns are written to files
 
 
 class Place(TypedDict):
-    """Where a pair was seen: in a sentence that begins at character `start` of a document."""
+    """Where a pair was seen: in a sentence that begins at character `start` of a document. `head` and `tail` are
+    character spans in the sentence.
+    """
 
     document: str
     start: int
@@ -44,13 +45,15 @@ class Chunk:
 
     split: Split  # of S sentences
     starts: Ints  # (B+1,) where the sightings of each pair begin
-    pairs: Ints  # (B,)
-    seen: Ints  # (B,) how often the pair was seen, in these sentences and elsewhere
-    rows: Ints  # (S,) the sightings
+    pairs: Ints  # (B,) indices into Sightings.pairs
+    seen: Ints  # (B,) how often the pair was seen in all, in this chunk or not
+    rows: Ints  # (S,) the numbers of the sightings
 
 
 class Sightings:
-    """`with Sightings() as seen:` add sentences and the pairs in them, `close`, then read."""
+    """Mentions of entity pairs in sentences. Use `with Sightings() as seen:`, add sentences and the pairs in them, call
+    `close`, then read. `pairs` (P, 2) are the distinct (head, tail), sorted, once it is closed.
+    """
 
     def __init__(self) -> None:
         self._columns: dict[str, array[int]] = {name: array(code) for name, code in _COLUMNS.items()}
@@ -66,7 +69,7 @@ class Sightings:
             self._folder.cleanup()
 
     def add_sentence(self, document: str, start: int, text: str, tokens: Sequence[int]) -> None:
-        """The sightings that follow are in it."""
+        """Adds a sentence, with its word numbers, for the sightings added next."""
         columns = self._columns
         if document != self._document:
             self._document = document
@@ -89,8 +92,9 @@ class Sightings:
         places: tuple[int, int, int, int],
         types: tuple[int, int] = (-1, -1),
     ) -> None:
-        """Two entities by their numbers, `spans` of both in tokens, `places` in characters, `types` by the numbers of
-        the words that name them; -1: not told.
+        """Adds a sighting of two entities, by number, in the current sentence: `spans` are head start, head end, tail
+        start and tail end in tokens, `places` the same in characters, `types` the word numbers of their types (-1:
+        unknown).
         """
         columns = self._columns
         columns["sentences"].append(self._sentences - 1)
@@ -100,7 +104,7 @@ class Sightings:
         columns["types"].extend(types)
 
     def close(self) -> None:
-        """All is there; from here on it is read."""
+        """Ends adding and prepares for reading."""
         if self._folder is not None:
             self._write()
         self._read = {name: self._whole(name) for name in _COLUMNS}
@@ -109,14 +113,14 @@ class Sightings:
             for name in ("name_lengths", "text_lengths", "lengths")
         }
         distinct, self._pair_of = np.unique(self._read["pairs"], return_inverse=True)
-        self.pairs: Ints = np.stack([distinct >> 32, distinct & 0xFFFFFFFF], axis=1)  # (P, 2) entities, in order
+        self.pairs: Ints = np.stack([distinct >> 32, distinct & 0xFFFFFFFF], axis=1)  # (P, 2) entities, sorted
 
     def __len__(self) -> int:
         return len(self._pair_of)
 
     def chunks(self, size: int, most: int, meaning: Ints) -> Iterator[Chunk]:
-        """About `size` sightings at a time, all of a pair together; of a pair with more than `most`, so many from all
-        over the text. `meaning` (P,) says for every pair which one it stands for.
+        """Chunks of about `size` sightings, all of a pair in the same one; a pair with more than `most` is sampled
+        evenly over the text. `meaning` (P,) maps every pair to the one that it is counted as.
         """
         pairs = meaning[self._pair_of]
         order = np.argsort(pairs, kind="stable")
@@ -124,8 +128,8 @@ class Sightings:
         seen = np.diff(np.r_[starts, len(order)])  # (bags,)
         if len(seen) and seen.max() > most:
             place = np.arange(len(order)) - np.repeat(starts, seen)
-            lot = place * np.repeat(np.minimum(seen, most), seen) // np.repeat(seen, seen)  # 0 … most - 1, in each bag
-            order = order[(place == 0) | (np.diff(lot, prepend=0) != 0)]  # the first of every lot
+            part = place * np.repeat(np.minimum(seen, most), seen) // np.repeat(seen, seen)  # 0 … most - 1 in each bag
+            order = order[(place == 0) | (np.diff(part, prepend=0) != 0)]  # the first of every part
         starts = np.r_[0, np.cumsum(np.minimum(seen, most))]
         first = 0
         while first < len(seen):
@@ -159,6 +163,7 @@ class Sightings:
         )
 
     def place(self, sighting: int) -> Place:
+        """Where a sighting is, by its number."""
         sentence = int(self._read["sentences"][sighting])
         a, b, c, d = self._read["places"][4 * sighting : 4 * sighting + 4].tolist()
         return {

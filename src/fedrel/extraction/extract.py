@@ -1,4 +1,4 @@
-"""From new text to facts: every pair of entities in it, scored by a trained model over all its sentences."""
+"""From new text to facts: a trained model scores every entity pair over all sentences that mention it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from fedrel.extraction.facts import Fact, Support, arrow
 
 SHOWN = 5  # sentences kept with a fact
 _AT_ONCE = 1_024  # sightings scored together
-_MOST = 4_096  # sentences of a pair that are scored: more would say little more, and the memory is not endless
-_LONGEST = 400  # tokens of a sentence; what is longer is no sentence, and would slow everything down
+_MOST = 4_096  # sentences scored per pair: more would add little and take too much memory
+_LONGEST = 400  # tokens; anything longer is not a sentence and would slow everything down
 
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """What one sentence says of two places in it."""
+    """The predicted relation of two mentions in one sentence."""
 
     head: str
     relation: str
     tail: str
     confidence: float
-    confidences: dict[str, float]  # of all relations, the best first
+    confidences: dict[str, float]  # of all relations, best first
 
     def __str__(self) -> str:
         return f"{arrow(self.head, self.relation, self.tail)}  {self.confidence:.2f}"
@@ -56,19 +56,21 @@ class _Scored:
 
     chunk: Chunk
     confidence: Floats  # (B, R)
-    alone: Floats  # (S, R) the score of each sentence by itself
+    alone: Floats  # (S, R) the score of each sentence on its own
 
 
 class RelationExtractor:
-    """A trained model, ready to read. `fedrel.load(folder)` makes one."""
+    """A trained model that reads text; `fedrel.load(folder)` returns one. Raises UserError for a model of plain texts,
+    which predicts labels, not relations.
+    """
 
     def __init__(self, saved: SavedModel) -> None:
         self.saved = saved
         self.relations = saved.relations
         self.calibration = saved.calibration
-        self._first = int(saved.has_na)  # of the relations that state something
+        self._first = int(saved.has_na)  # the first relation that is not NA
         if not saved.has_pairs:
-            raise UserError("this model was trained on plain texts: it knows labels of texts, no relations")
+            raise UserError("this model was trained on plain texts: it predicts labels of texts, not relations")
 
     def __repr__(self) -> str:
         settings = self.saved.extractor
@@ -76,18 +78,20 @@ class RelationExtractor:
         return f"RelationExtractor({settings.kind}, {known} relations, {len(self.saved.encoding):,} words)"
 
     def predict(self, text: str, *, head: Span, tail: Span, types: tuple[str, str] = ("", "")) -> Prediction:
-        """The relation of text[head[0]:head[1]] to text[tail[0]:tail[1]], as this sentence has it. The best relation is
-        given even where "no relation" (NA) would be likelier: look at the confidence. `types` of head and tail (drug,
-        disease, …) are all that a model sees of them that was trained with extractor.blind; others need none.
+        """The relation from text[head[0]:head[1]] to text[tail[0]:tail[1]] in this sentence. The best relation is
+        returned even if "no relation" (NA) scores higher: check the confidence. `types` of head and tail (drug,
+        disease, …) are all that a model trained with extractor.blind sees of them; other models ignore them.
+
+        Raises UserError if head and tail are not two separate spans of the text, or if it is longer than 400 tokens.
         """
         head, tail = _checked(text, head, "head"), _checked(text, tail, "tail")
         if head[0] < tail[1] and tail[0] < head[1]:
-            raise UserError(f"head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must stand apart")
+            raise UserError(f"head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must be separate")
         words = _Words.of(text)
         if len(words) > _LONGEST:
             raise UserError(
-                f"the text has {len(words):,} words and marks; predict reads one sentence of at most {_LONGEST}: "
-                "cut out the one around head and tail, or use extract"
+                f"the text has {len(words):,} tokens, but predict reads one sentence of at most {_LONGEST}; pass only "
+                "the one around head and tail, or use extract"
             )
         with Sightings() as seen:
             seen.add_sentence("", 0, text, self._look_up(words))
@@ -111,15 +115,17 @@ class RelationExtractor:
         tick: Callable[[Spotter], None] = lambda spotter: None,
         language: str = "en",
     ) -> Iterator[Fact]:
-        """Facts in the texts, the sentences of a pair taken together. Entities are those that a Document marks; in
-        plain text, the names of the knowledge base (as loaded, or its path). A fact of which it is not clear whom a
-        name means is left out, unless `ambiguous`. `tick` is called after each sentence that is read, and after each
-        lot that is scored.
+        """The facts in the texts, each from all sentences of its pair. Entities are those annotated in a Document; in
+        plain text, the names of the knowledge base (`kb`, loaded or its path). Facts below `min_confidence` are left
+        out; with `new_only`, also those that the knowledge base has; and unless `ambiguous`, those with a name whose
+        entity is not clear. `tick` is called after each sentence that is read and each chunk that is scored.
+
+        Raises UserError for bad options at once, and for bad texts while the facts are read.
         """
         if not 0 <= min_confidence <= 1:
-            raise UserError(f"min_confidence is a share from 0 to 1, not {min_confidence}")
+            raise UserError(f"min_confidence is a number from 0 to 1, not {min_confidence}")
         if new_only and kb is None:
-            raise UserError("new_only needs a knowledge base, to know what is known")
+            raise UserError("new_only needs a knowledge base (kb)")
         base = kb if isinstance(kb, KB) or kb is None else load_kb(Path(kb))
         several = [texts] if isinstance(texts, str | Document) else texts
         return self._extract(several, base, min_confidence, new_only, ambiguous, tick, language)
@@ -140,7 +146,7 @@ class RelationExtractor:
             for sentence, types in self._sentences(spotter, _documents(texts)):
                 if len(sentence.spots) > 1:
                     words = _Words.of(sentence.text)
-                    if len(words) > _LONGEST:  # before its pairs: a table without full stops has millions
+                    if len(words) > _LONGEST:  # before its pairs are formed: a table without full stops has millions
                         counts["sentences too long"] += 1
                     elif pairs := [pair for pair in ordered_pairs(sentence.spots) if _possible(kb, *pair)]:
                         seen.add_sentence(sentence.document, sentence.start, sentence.text, self._look_up(words))
@@ -169,7 +175,9 @@ class RelationExtractor:
     def _sentences(
         self, spotter: Spotter, documents: Iterable[Document]
     ) -> Iterator[tuple[SpottedSentence, Mapping[Span, int]]]:
-        """Every sentence, and the types of what is marked in it, for a model that sees nothing else of a mention."""
+        """Every sentence, with the types of its annotated mentions if the model is blind and sees nothing else of
+        them.
+        """
         if not self.saved.extractor.blind:
             yield from ((sentence, {}) for sentence in spotter.sentences(documents))
             return
@@ -187,7 +195,7 @@ class RelationExtractor:
         return numbers
 
     def _scored(self, seen: Sightings, meaning: Ints) -> Iterator[_Scored]:
-        """Chunk by chunk, all sentences of a pair in one."""
+        """The scores in chunks, all sentences of a pair in the same one."""
         model = self.saved.model
         for it in seen.chunks(_AT_ONCE, _MOST, meaning):
             places = np.arange(len(it.rows))
@@ -220,7 +228,9 @@ class RelationExtractor:
 
 
 def load(folder: str | Path) -> RelationExtractor:
-    """The model of a run: its folder, or the folder `model` in it."""
+    """The extractor in the folder of a run, or in the folder `model` in it. Raises UserError if there is none or it was
+    trained on plain texts; warns about a model of another version.
+    """
     saved = load_model(Path(folder))
     if saved.note:
         warnings.warn(saved.note, stacklevel=3)  # to whoever calls fedrel.load
@@ -243,14 +253,14 @@ def _checked(text: str, span: Span, name: str) -> Span:
     try:
         start, end = map(operator.index, span)
     except (TypeError, ValueError):
-        raise UserError(f"{name} must be two places in the text, (start, end), not {span!r}") from None
+        raise UserError(f"{name} must be two offsets into the text, (start, end), not {span!r}") from None
     check_span(text, start, end, name)
     return start, end
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The tokens of a sentence, and where each begins and ends."""
+    """The tokens of a sentence, with the character offsets where each begins and ends."""
 
     tokens: list[str]
     begins: list[int]
@@ -264,12 +274,12 @@ class _Words:
         return len(self.tokens)
 
     def touched(self, start: int, end: int) -> Span:
-        """The tokens that these characters touch; at least one, since all but white space is in one."""
+        """The span of tokens that overlap these characters; at least one, unless they are all white space."""
         return bisect_right(self.ends, start), bisect_left(self.begins, end)
 
 
 class _Entities:
-    """Those that were seen: what stands for each, and the numbers that it may have in the knowledge base."""
+    """The entities seen so far, numbered: the key of each, and its candidate numbers in the knowledge base."""
 
     def __init__(self) -> None:
         self.listed: list[tuple[str, tuple[int, ...]]] = []
@@ -290,12 +300,13 @@ def _possible(kb: KB | None, head: Spot, tail: Spot) -> bool:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the knowledge base says of the entities that were seen, which go by their numbers in the sightings."""
+    """What the knowledge base says about the entities seen, by their numbers in the sightings."""
 
     kb: KB | None
     entities: list[tuple[str, tuple[int, ...]]]
 
     def has(self, head: int, relation: str, tail: int) -> bool | None:
+        """Whether the knowledge base has the fact for any candidates of its names; None without one."""
         if self.kb is None:
             return None
         number, pairs = self._relations.get(relation), list(self._candidates(head, tail))
@@ -304,7 +315,7 @@ class _Known:
         return any(number in self.kb.relations_between(*pair) for pair in pairs)
 
     def allows(self, head: int, relation: str, tail: int) -> bool:
-        """Whether the types of head and tail fit the relation, where the knowledge base knows all three."""
+        """Whether the relation can hold between the types of head and tail; True if the knowledge base cannot tell."""
         if self.kb is None or relation not in self._relations:
             return True
         number, pairs = self._relations[relation], list(self._candidates(head, tail))
@@ -315,8 +326,8 @@ class _Known:
         return {name: number for number, name in enumerate(self.kb.relations)} if self.kb is not None else {}
 
     def meanings(self, pairs: Ints) -> Ints:
-        """For every pair, by its place, the place of the one it stands for: where a name is shared by several
-        entities, the pair that is named without doubt elsewhere, if it is a single one. `pairs` (P, 2), in order.
+        """(P,) the index of the pair that each pair means. A pair with an ambiguous name means the pair that is also
+        named unambiguously, if there is exactly one such pair; any other pair means itself. `pairs` (P, 2), sorted.
         """
         clear = {numbers[0]: at for at, (_, numbers) in enumerate(self.entities) if len(numbers) == 1}
         several = np.array([len(numbers) > 1 for _, numbers in self.entities], dtype=bool)

@@ -1,4 +1,4 @@
-"""Facts as a person, a spreadsheet or a triple store reads them."""
+"""Extracted facts, and their file formats: JSON lines, CSV and N-Triples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """A sentence that speaks for a fact: `text` begins at character `start` of its document; head and tail are places
-    in `text`. `score` is how much this sentence alone says so, from 0 to 1.
+    """A sentence that supports a fact. `text` begins at character `start` of its document; `head` and `tail` are
+    character spans in `text`. `score` is the score of the fact from this sentence alone, from 0 to 1.
     """
 
     document: str
@@ -30,33 +30,35 @@ class Support:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fact:
-    """What a text says, as far as the model can tell."""
+    """A fact that the model has found in texts."""
 
-    head: str  # id; several joined by | where the name is ambiguous
+    head: str  # id; several ids joined by | if the name is ambiguous
     head_name: str
     relation: str
     tail: str
     tail_name: str
     confidence: float
-    known: bool | None  # to the knowledge base; none: there was none to ask
-    sentences: int  # how many name both entities
-    support: tuple[Support, ...]  # the best of them
+    known: bool | None  # whether the knowledge base has it; None: without a knowledge base
+    sentences: int  # how many mention both entities
+    support: tuple[Support, ...]  # the best of them, best first
 
     def __str__(self) -> str:
         new = "" if self.known is None or self.known else "  new"
         return f"{arrow(self.head_name, self.relation, self.tail_name)}  {self.confidence:.2f}{new}"
 
     def __repr__(self) -> str:
-        """Short: a notebook shows a list of facts by these."""
+        """Short, for lists of facts in a notebook."""
         sentences = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
         return f"Fact({self}  {sentences})"
 
 
 def arrow(head: str, relation: str, tail: str) -> str:
+    """A triple as text: "Anna —born in→ Lyon"."""
     return f"{head} —{relation}→ {tail}"
 
 
 def to_json(fact: Fact) -> str:
+    """A fact as a line of JSON."""
     row = {
         "head": {"id": fact.head, "name": fact.head_name},
         "relation": fact.relation,
@@ -80,6 +82,7 @@ def to_json(fact: Fact) -> str:
 
 
 def from_json(line: str) -> Fact:
+    """The fact of a line that `to_json` has written."""
     row = json.loads(line)
     support = tuple(
         Support(**{**sentence, "head": tuple(sentence["head"]), "tail": tuple(sentence["tail"])})
@@ -98,7 +101,7 @@ COLUMNS = (
 
 
 def csv_lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """A line a fact with its best sentence, below a headline."""
+    """A CSV header row, then a row for each fact with its best sentence."""
     yield _csv_line(COLUMNS)
     for fact in facts:
         best = fact.support[0]
@@ -113,7 +116,7 @@ def csv_lines(facts: Iterable[Fact]) -> Iterator[str]:
 
 def _csv_line(cells: Iterable[object]) -> str:
     line = io.StringIO()
-    # A cell that begins like a formula would be run by a spreadsheet: text from documents must not.
+    # A spreadsheet would run a cell that begins like a formula, and the text comes from documents.
     csv.writer(line).writerow(
         [f"'{cell}" if isinstance(cell, str) and cell[:1] in _FORMULA else cell for cell in cells]
     )
@@ -124,12 +127,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def ntriples_lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """Plain triples; their confidences go to a file beside (confidence_lines), since a triple has no room for them."""
+    """Facts as N-Triples. A triple cannot carry a confidence; `confidence_lines` is a second file with those."""
     return (_triple(fact) + "\n" for fact in facts)
 
 
 def confidence_lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """The same triples between tabs, with confidence and whether the knowledge base knew them."""
+    """A TSV header row, then the triple of each fact with its confidence and whether the knowledge base has it."""
     yield "head\trelation\ttail\tconfidence\tknown\n"
     for fact in facts:
         head, relation, tail, _ = _triple(fact).split(" ")
@@ -145,13 +148,14 @@ _IRI = re.compile(r"""(?:[A-Za-z][A-Za-z0-9+.-]*://|urn:)[^\x00-\x20<>"{}|\\^`\u
 
 
 def _iri(name: str, kind: str) -> str:
-    """An id that is an IRI stays one; any other becomes one of our own."""
+    """An id as an IRI: unchanged if it is one, else under urn:fedrel."""
     if _IRI.fullmatch(name):
         return f"<{name}>"
     return f"<urn:fedrel:{kind}:{quote(name, safe='', errors='surrogatepass')}>"
 
 
 def json_lines(facts: Iterable[Fact]) -> Iterator[str]:
+    """A line of JSON for each fact."""
     return map(to_json, facts)
 
 
