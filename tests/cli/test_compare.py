@@ -29,12 +29,12 @@ def compare_file(tmp_path: Path, section: str) -> str:
         ('rows = [{label = "a", set = "seed=1"}]', "c.toml: a row (a): set must be a list"),
         ('rows = [{label = "a", sets = []}]', 'c.toml: a row (a): unknown key "sets"; did you mean "set"?'),
         ('columns = [{label = "a", seed = 3}]', 'c.toml: a column (a): unknown key "seed"; did you mean "seeds"?'),
-        ('columns = [{label = "a", seeds = 0}]', "c.toml: seeds of a must be a whole number from 1"),
-        ("seeds = 0", "c.toml: compare.seeds must be a whole number from 1"),
-        ('seeds = "3"', "c.toml: compare.seeds must be a whole number from 1"),
-        ('rows = ["one", "one"]', 'c.toml: "one" is there twice'),
-        ('columns = [{label = "a"}, {label = "a"}]', 'c.toml: "a" is there twice'),
-        ('rows = ["one"]\nreference = "none"', 'c.toml: compare.reference = "none" is no row'),
+        ('columns = [{label = "a", seeds = 0}]', "c.toml: seeds of a must be a whole number of at least 1"),
+        ("seeds = 0", "c.toml: compare.seeds must be a whole number of at least 1"),
+        ('seeds = "3"', "c.toml: compare.seeds must be a whole number of at least 1"),
+        ('rows = ["one", "one"]', 'c.toml: "one" is listed twice'),
+        ('columns = [{label = "a"}, {label = "a"}]', 'c.toml: "a" is listed twice'),
+        ('rows = ["one"]\nreference = "none"', 'c.toml: compare.reference = "none" is not a row'),
         ('metric = "acu"', 'c.toml: "acu" is not a metric; did you mean "auc"?'),
         ("metric = 3", 'c.toml: "3" is not a metric'),
         ("metrics = 3", "c.toml:2: compare.metrics must be a list"),
@@ -55,11 +55,11 @@ def compare_file(tmp_path: Path, section: str) -> str:
             'rows = [{label = "a", paper = {default = {acu = 3}}}]',
             'paper of a: "acu" is not a metric; did you mean "auc"?',
         ),
-        ('rows = [{label = "a", paper = {b = 3}}]', 'c.toml: row "a" wants the column "b"'),
+        ('rows = [{label = "a", paper = {b = 3}}]', 'c.toml: row "a": no column "b"'),
         ('rows = ["on"]', 'method.name = "on" is no method; did you mean "one"?'),
         ('rows = [{label = "a", set = ["training.lr=-1"]}]', "a, default: training.lr = -1.0: must be above 0"),
         ('rows = [{label = "a", set = ["training.lr"]}]', "write it as section.key=value"),
-        ('rows = [{label = "a", columns = ["b"]}]', 'c.toml: row "a" wants the column "b"'),
+        ('rows = [{label = "a", columns = ["b"]}]', 'c.toml: row "a": no column "b"'),
         ("[training]\nlr = -1", "c.toml:3: training.lr = -1.0: must be above 0"),
     ],
 )
@@ -70,14 +70,14 @@ def test_a_bad_comparison_is_refused_before_anything_runs(refused, tmp_path, sec
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        ("", "c.toml: there is no quick scale; say what it is in a section [compare.quick]"),
+        ("", "c.toml: there is no quick scale; define one in a section [compare.quick]"),
         ("quick = 3", "c.toml:2: compare.quick must be a section"),
         ("[compare.quick]\nseed = 1", 'c.toml:3: unknown key "compare.quick.seed"; did you mean "seeds"?'),
-        ("[compare.quick]\nseeds = 0", "c.toml:3: compare.quick.seeds must be a whole number from 1"),
+        ("[compare.quick]\nseeds = 0", "c.toml:3: compare.quick.seeds must be a whole number of at least 1"),
         ("[compare.quick]\nset = 3", 'c.toml:3: compare.quick.set must be a list of "key=value"'),
         ("[compare.quick]\nrows = [3]", "c.toml:3: compare.quick.rows must be a list of labels of rows"),
-        ('[compare.quick]\nrows = ["on"]', 'c.toml: compare.quick.rows: "on" is not there; did you mean "one"?'),
-        ('[compare.quick]\ncolumns = ["C"]', 'c.toml: compare.quick.columns: "C" is not there; there is default'),
+        ('[compare.quick]\nrows = ["on"]', 'c.toml: compare.quick.rows: no "on"; did you mean "one"?'),
+        ('[compare.quick]\ncolumns = ["C"]', 'c.toml: compare.quick.columns: no "C"; there is default'),
         ('[compare.quick]\nset = ["training.lr=-1"]', "training.lr = -1.0: must be above 0"),
     ],
 )
@@ -89,7 +89,7 @@ def test_missing_data_is_one_sentence_with_what_to_get(refused, tmp_path):
     (tmp_path / "c.toml").write_text('[data]\nsource = "nyt10"\n[compare]\ndata = "NYT10 from its library"\n')
     get = "; get NYT10 from its library; then name the folder with --data, or try --quick"
     assert refused("compare", "c.toml") == f"no data given{get}"
-    assert refused("compare", "c.toml", "--data", "nowhere") == f"nowhere is not there{get}"
+    assert refused("compare", "c.toml", "--data", "nowhere") == f"nowhere: no such file or folder{get}"
 
 
 def test_compare_must_be_a_section(refused, tmp_path):
@@ -102,15 +102,15 @@ def test_compare_must_be_a_section(refused, tmp_path):
     [
         (["--vary", "training.fraction"], "--vary training.fraction: write it as key=value,value"),
         (["--vary", "training.fraction="], "--vary training.fraction=: write it as key=value,value"),
-        (["--vary", "training.fraction=0.1,0.1"], '"fraction = 0.1" is there twice'),
+        (["--vary", "training.fraction=0.1,0.1"], '"fraction = 0.1" is listed twice'),
         (["--vary", "training.fraction=0.5,0"], "training.fraction = 0.0: must be above 0"),
         (["--vary", "training.fraction=0.5,"], "training.fraction must be a number, not ''"),
         (["--vary", "training.fractions=0.5"], 'unknown key "training.fractions"'),
         (["--vary", "=1"], "write it as"),
         (["--methods", "one,lazymil"], 'method.name = "lazymil" is no method; did you mean "lazy-mil"?'),
-        (["--methods", "one,one"], '"one" is there twice'),
+        (["--methods", "one,one"], '"one" is listed twice'),
         (["--metric", "f1"], '"f1" is not a metric'),
-        (["--data", "here"], "--data here: all of this runs on the built-in world; set data.source, or leave"),
+        (["--data", "here"], "--data here: everything here runs on the built-in world; set data.source, or omit"),
         (["--quick"], "compare: there is no quick scale"),
         (["--set", "training.lr=-1"], "--set: training.lr = -1.0: must be above 0"),
         (["--set", "extractor.window=2", "--methods", "one"], "extractor.window = 2: must be odd"),

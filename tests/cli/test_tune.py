@@ -92,4 +92,4 @@ def test_the_quick_scale_says_that_it_is(fedrel, search, tmp_path):
 
 def test_a_file_without_a_space_is_refused(refused, tmp_path):
     (tmp_path / "empty.toml").write_text("")
-    assert refused("tune", "empty.toml").startswith("empty.toml: [tune.space] says what to try")
+    assert refused("tune", "empty.toml").startswith("empty.toml: [tune.space] is empty; say what to try")

@@ -195,7 +195,7 @@ def test_scores_of_single_classes_come_from_the_details(tmp_path):
 
 def test_a_score_that_this_data_does_not_have_is_refused(tmp_path):
     asked = read(tmp_path, '[compare]\nrows = ["one"]\nmetric = "micro_f1"')
-    with pytest.raises(UserError, match=r'"micro_f1" is no score of this kind of data; there is ap, auc'):
+    with pytest.raises(UserError, match=r'"micro_f1" is not a score of this kind of data; there is ap, auc'):
         scores(asked, {"test": {"ap": 1.0, "auc": 1.0}}, [], {}, "ap")
 
 
@@ -231,7 +231,7 @@ def test_the_quick_scale_goes_on_top(tmp_path):
     report = report_of(asked, cells_of({("one", "b"): [0.1, 0.2]}, "auc"))
     text = printed(report)
     assert text.startswith("QUICK SCALE: test auc")
-    assert "the paper's numbers are not comparable with it" in text
+    assert "not comparable with the paper's numbers" in text
 
 
 def test_the_users_settings_and_data_win_over_the_quick_scale(tmp_path):
@@ -304,7 +304,7 @@ def test_a_row_whose_users_are_not_there_is_left_out(tmp_path):
     table = tmp_path / "users.csv"
     asked = read(tmp_path, USERS, settings=[f"feedback.table={table}"])
     assert [cell.row for cell in asked.with_data(asked.cells())] == ["nobody"]
-    with pytest.raises(UserError, match=r"users\.csv is not there \(feedback\.table, a table of users\)"):
+    with pytest.raises(UserError, match=r"users\.csv: no such file \(feedback\.table, a table of users\)"):
         asked.with_data(asked.cells()[:1])
     table.write_text("user,gamma,delta\na,0.5,0.5\n")
     assert [cell.row for cell in asked.with_data(asked.cells())] == ["users", "nobody"]
@@ -338,7 +338,9 @@ def test_a_table_is_made_of_the_data_that_is_there(tmp_path):
         (row, "b") for row in ("one", "none", "att")
     ]
     asked = read(tmp_path, QUICK, data=tmp_path / "elsewhere")
-    with pytest.raises(UserError, match=r"elsewhere/a is not there; get the A and B sets from the library; then"):
+    with pytest.raises(
+        UserError, match=r"elsewhere/a: no such file or folder; get the A and B sets from the library; then"
+    ):
         asked.with_data(asked.cells())
     asked = read(tmp_path, QUICK.replace('"data.path=a"', ""))
     with pytest.raises(UserError, match=r"^no data given; get the A and B sets"):

@@ -114,7 +114,7 @@ def test_a_quick_table_runs_from_end_to_end(fedrel, tmp_path):
     out = tmp_path / "out"
     done = fedrel("compare", FOLDER / "feded-table-7.toml", "--quick", *sets, "--jobs", 1, "--out", out)
     assert done.code == 0, done.err
-    assert "QUICK SCALE: bytes that a platform sends up in a round" in done.out
+    assert "QUICK SCALE: bytes that a platform uploads in a round" in done.out
     assert re.search(r"FedED .* B \(n=1\)|FedED .* KB \(n=1\)", done.out)
     assert "paper 423.0 MB" in done.out
     summary = {it["row"]: it for it in json.loads((out / "compare.json").read_text())["summary"]}

@@ -55,14 +55,14 @@ def test_a_small_space_is_drawn_empty_and_no_more(tmp_path):
     ("text", "says"),
     [
         ("tune = 3", "t.toml: tune must be a section"),
-        ("[tune]", "t.toml: [tune.space] says what to try"),
+        ("[tune]", "t.toml: [tune.space] is empty; say what to try"),
         ("[tune]\nspaces = {}", 't.toml:2: unknown key "tune.spaces"; did you mean "space"?'),
         ('[tune]\nsearch = "gird"' + SPACE, 't.toml:2: tune.search = "gird" is none of grid, random'),
         ("[tune]\ntrials = 0" + SPACE, "t.toml:2: tune.trials = 0: must be at least 1"),
         ("[tune]\nspace = 3", "t.toml: tune.space must be a section"),
         ('[tune.space]\n"training.lr" = 0.5', "tune.space: training.lr must be a list of values, or {low"),
         ('[tune.space]\n"training.lr" = []', "tune.space: training.lr must be a list of values, or {low"),
-        ('[tune.space]\n"training.lr" = {low = 1, high = 2}', 'is a range, which only search = "random" can draw from'),
+        ('[tune.space]\n"training.lr" = {low = 1, high = 2}', 'is a range, which needs search = "random"'),
         ('[tune.space]\n"training.lr" = {low = 1, high = 2, step = 1}', 'training.lr: unknown key "step"; there is'),
         ('[tune.space]\n"training.lr" = {low = 2, high = 1}', "training.lr: low must be below high"),
         ('[tune.space]\n"training.lr" = {low = 0, high = 1, log = true}', "low must be below high and above 0"),
@@ -84,7 +84,7 @@ def test_the_quick_scale_and_the_data(tmp_path):
     text = '[data]\nsource = "opennre"\n[tune]\ndata = "the set from the library"' + SPACE
     with pytest.raises(UserError, match=r"^no data given; get the set from the library; then name the folder"):
         read(tmp_path, text)
-    with pytest.raises(UserError, match=r"no quick scale; say what it is in a section \[tune.quick\]"):
+    with pytest.raises(UserError, match=r"no quick scale; define one in a section \[tune.quick\]"):
         read(tmp_path, text, quick=True)
     text += '[tune.quick]\nset = ["data.source=world", "training.rounds=3"]\nspace = {training.lr = [0.1]}\n'
     [trial] = read(tmp_path, text, quick=True).trials

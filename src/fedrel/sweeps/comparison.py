@@ -1,4 +1,4 @@
-"""A table of methods × settings × seeds, as a file or the command line asks for it: which runs it needs."""
+"""A comparison: a table of methods × settings × seeds, from a file or the command line, and the runs it needs."""
 
 from __future__ import annotations
 
@@ -14,39 +14,44 @@ from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification
 from fedrel.experiment.assembly import METRICS, complete
 from fedrel.sweeps.settings import (
-    are_texts,
     digest,
+    is_string_list,
     lacks_data,
-    no_data,
-    on_top,
-    placed,
+    missing_data,
+    positive_integer,
     quick_scale,
+    quick_settings,
     read_section,
-    require_use,
-    whole,
+    require_data_used,
+    with_data_path,
 )
 
-# Scores that are no test scores: what it took to get to compare.target on dev, and what a platform sends in a round.
+# Metrics that are not test scores: the cost of reaching compare.target on dev, and a platform's upload per round.
 TO_TARGET = ("rounds_to_target", "bytes_to_target")
 COSTS = (*TO_TARGET, "upload_per_platform")
-OF_CLASS = ("f1:", "ap:")  # and the name of a relation: its own F1 where labels are gold, else average precision
+OF_CLASS = ("f1:", "ap:")  # followed by a relation: its F1 if labels are gold, else its average precision
 
-Published = dict[str, dict[str, float | None]]  # of a paper: metric -> value, and std where it says
+Published = dict[str, dict[str, float | None]]  # a paper's numbers by metric: value, and std if it says
 
 
 @dataclass(frozen=True)
 class Row:
+    """A row of the table: a method, or settings."""
+
     label: str
     settings: tuple[str, ...]  # key=value, as for --set
-    columns: tuple[str, ...] = ()  # where it is wanted; none means everywhere
+    columns: tuple[str, ...] = ()  # labels of those that it is run in; empty: all
     paper: Mapping[str, Published] = field(default_factory=dict)  # by column
 
-    def stands_in(self, column: Column) -> bool:
+    def is_in(self, column: Column) -> bool:
+        """Whether the row is run in this column."""
         return not self.columns or column.label in self.columns
 
 
 @dataclass(frozen=True)
 class Column:
+    """A column of the table: settings, and the seeds to run."""
+
     label: str
     settings: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -54,6 +59,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
+    """One run: a row in a column with a seed."""
+
     row: str
     column: str
     seed: int
@@ -61,48 +68,50 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """A folder name: readable, and different whenever any setting differs."""
+        """A readable folder name that differs if any setting does."""
         return f"{re.sub(r'[^a-z0-9]+', '-', self.row.lower()).strip('-')}-{self.seed}-{digest(self.experiment)}"
 
 
 @dataclass(frozen=True)
 class Look:
-    """The keys of [compare] that are single values: what is computed from the runs, and how it is shown."""
+    """The keys of [compare] with single values: what is computed from the runs, and how it is shown."""
 
     statistic: Literal["mean", "median"] = "mean"
-    scale: float = config.number(1.0, above=0)  # our scores are printed times this, where the paper has percent
+    scale: float = config.number(1.0, above=0)  # factor for our scores when printed; 100 if the paper has percentages
     target: float = config.number(0.0, above=0)  # the dev score to reach; 0: none
     paper: str = ""  # where the published numbers come from, and with which model
-    data: str = ""  # what to get and from where, told to somebody who does not have it
-    figure: Literal["", "pr", "rounds", "bars", "similarity", "cases", "none"] = ""  # none given: what fits
+    data: str = ""  # which data to get and where, for a message if it is missing
+    figure: Literal["", "pr", "rounds", "bars", "similarity", "cases", "none"] = ""  # empty: what fits the data
 
 
 @dataclass(frozen=True)
 class Comparison:
+    """A table of runs: rows × columns × the seeds of each column."""
+
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
-    metric: str  # that is compared and drawn
-    metrics: tuple[str, ...]  # that are printed, `metric` among them
-    reference: str  # the row that the others are compared with
-    base: Mapping[str, object]  # the experiment without rows and columns
+    metric: str  # compared and drawn
+    metrics: tuple[str, ...]  # printed; includes `metric`
+    reference: str  # label of the row that the others are compared with
+    base: Mapping[str, object]  # the experiment's table, without the settings of rows and columns
     look: Look = Look()
-    on_top: tuple[str, ...] = ()  # settings of the quick scale
+    quick_settings: tuple[str, ...] = ()
     quick: bool = False
-    data: Path | None = None  # where the user says the data is
+    data: Path | None = None  # --data
 
     def cells(self) -> list[Cell]:
-        """Every run of the table. Every one is checked before the first starts."""
+        """Every run of the table. Raises UserError if the settings of any are wrong, before the first one starts."""
         return [
             Cell(row.label, column.label, seed, self._experiment(row, column, seed))
             for column in self.columns
             for row in self.rows
-            if row.stands_in(column)
+            if row.is_in(column)
             for seed in column.seeds
         ]
 
     def _experiment(self, row: Row, column: Column, seed: int) -> config.Experiment:
-        table = config.override(self.base, [*column.settings, *row.settings, *self.on_top, f"seed={seed}"])
-        experiment = complete(config.parse(placed(table, self.data), f"{row.label}, {column.label}"))
+        table = config.override(self.base, [*column.settings, *row.settings, *self.quick_settings, f"seed={seed}"])
+        experiment = complete(config.parse(with_data_path(table, self.data), f"{row.label}, {column.label}"))
         chooser = experiment.training.metric
         for name in self.metrics:
             if name not in COSTS and _is_gold(name) != _is_gold(chooser):
@@ -113,11 +122,13 @@ class Comparison:
         return experiment
 
     def with_data(self, cells: list[Cell]) -> list[Cell]:
-        """Those whose data is here. A table over several data sets can be made in part, one without any cannot."""
-        require_use(self.data, [cell.experiment for cell in cells])
+        """The runs whose data is available, so that a table over several data sets can be made in part. Raises
+        UserError if none is.
+        """
+        require_data_used(self.data, [cell.experiment for cell in cells])
         here = [cell for cell in cells if not lacks_data(cell.experiment)] if self.look.data else cells
         if not here:
-            raise UserError(no_data(cells[0].experiment, self.look.data))
+            raise UserError(missing_data(cells[0].experiment, self.look.data))
         return here
 
 
@@ -132,7 +143,9 @@ def read(
     quick: bool = False,
     data: Path | None = None,
 ) -> Comparison:
-    """From a file with a [compare] section, from options, or from both (options win)."""
+    """A comparison from a file with a [compare] section, from command-line options, or from both, where options take
+    precedence. Raises UserError for any mistake.
+    """
     settings = list(settings)
     table, asked, where, text = read_section(path, settings, "compare", _KEYS)
     for key in (*_LISTS, "metrics"):
@@ -142,7 +155,7 @@ def read(
     main = str(asked.get("metric") or with_metric(config.parse(table)).training.metric)  # what a paper's number means
     rows = [_row(item, main, where) for item in (list(methods) or asked.get("rows") or DEFAULT_ROWS)]
     seeds = seeds or scaled_down.get("seeds")
-    number = seeds or whole(asked.get("seeds", 5), f"{where}: compare.seeds")
+    number = seeds or positive_integer(asked.get("seeds", 5), f"{where}: compare.seeds")
     varied = bool(vary) or not asked.get("columns")
     columns = (
         _varied(list(vary), number) if varied else [_column(item, seeds, number, where) for item in asked["columns"]]
@@ -152,7 +165,7 @@ def read(
     known = [column.label for column in columns]
     for row in rows:
         if unknown := [label for label in (*row.columns, *([] if vary else row.paper)) if label not in known]:
-            raise UserError(f'{where}: row "{row.label}" wants the column "{unknown[0]}"{suggest(unknown[0], known)}')
+            raise UserError(f'{where}: row "{row.label}": no column "{unknown[0]}"{suggest(unknown[0], known)}')
     rows, columns = _chosen(rows, columns, scaled_down, where)
     asked |= {key: value for key, value in scaled_down.items() if key in _KEYS and key not in _LISTS}
     look = config.section(Look, {key: asked[key] for key in vars(Look()) if key in asked}, where, "compare.", text)
@@ -160,9 +173,9 @@ def read(
     reference = asked.get("reference", rows[0].label) if not methods else rows[0].label
     if reference not in [row.label for row in rows]:
         if not quick:
-            raise UserError(f'{where}: compare.reference = "{reference}" is no row')
+            raise UserError(f'{where}: compare.reference = "{reference}" is not a row')
         reference = rows[0].label
-    extra = on_top(scaled_down, settings)
+    extra = quick_settings(scaled_down, settings)
     return Comparison(
         tuple(rows), tuple(columns), chosen, shown, str(reference), table, look, extra, quick=quick, data=data
     )
@@ -177,14 +190,14 @@ DEFAULT_ROWS: list[object] = ["evidence", "lazy-mil", "one", "ave", "att", "att-
 def _chosen(
     rows: list[Row], columns: list[Column], quick: dict[str, Any], where: str
 ) -> tuple[list[Row], list[Column]]:
-    """The rows and columns of the quick scale; a row without any column left goes."""
+    """The rows and columns of the quick scale, without rows that have no column left."""
     for key, items in (("rows", rows), ("columns", columns)):
         known = [item.label for item in items]
         if unknown := [label for label in quick.get(key, []) if label not in known]:
-            raise UserError(f'{where}: compare.quick.{key}: "{unknown[0]}" is not there{suggest(unknown[0], known)}')
+            raise UserError(f'{where}: compare.quick.{key}: no "{unknown[0]}"{suggest(unknown[0], known)}')
     columns = [column for column in columns if column.label in quick.get("columns", [column.label])]
     rows = [row for row in rows if row.label in quick.get("rows", [row.label])]
-    return [row for row in rows if any(map(row.stands_in, columns))], columns
+    return [row for row in rows if any(map(row.is_in, columns))], columns
 
 
 def _metrics(
@@ -207,7 +220,7 @@ def _row(item: object, metric: str, where: str) -> Row:
     label, settings = _labelled(item, f"{where}: a row", ("label", "set", "columns", "paper"))
     assert isinstance(item, dict)
     columns = item.get("columns", [])
-    if not are_texts(columns):
+    if not is_string_list(columns):
         raise UserError(f"{where}: columns of {label} must be a list of column labels")
     paper = item.get("paper", {})
     if not isinstance(paper, dict):
@@ -217,7 +230,7 @@ def _row(item: object, metric: str, where: str) -> Row:
 
 
 def _published(value: object, metric: str, what: str) -> Published:
-    """A number, [number, standard deviation], or one of these for every metric."""
+    """A paper's numbers: a number, [number, standard deviation], or one of these for each metric."""
     found: Published = {}
     for name, entry in (value if isinstance(value, dict) else {metric: value}).items():
         parts = entry if isinstance(entry, list) else [entry]
@@ -230,7 +243,7 @@ def _published(value: object, metric: str, what: str) -> Published:
 
 
 def _is_gold(metric: str) -> bool:
-    """Of single sentences with gold labels; the others rank facts."""
+    """Whether a metric is of single sentences with gold labels; the others rank facts."""
     return metric in classification.METRICS or metric.startswith("f1:")
 
 
@@ -242,7 +255,7 @@ def _require_metric(name: object, where: str) -> None:
 def _column(item: object, seeds: int | None, default: int, where: str) -> Column:
     label, settings = _labelled(item, f"{where}: a column", ("label", "set", "seeds"))
     assert isinstance(item, dict)
-    number = seeds or whole(item.get("seeds", default), f"{where}: seeds of {label}")
+    number = seeds or positive_integer(item.get("seeds", default), f"{where}: seeds of {label}")
     return Column(label, settings, tuple(range(1, number + 1)))
 
 
@@ -253,13 +266,13 @@ def _labelled(item: object, what: str, keys: tuple[str, ...]) -> tuple[str, tupl
         if key not in keys:
             raise UserError(f'{what} ({item["label"]}): unknown key "{key}"{suggest(key, keys)}')
     settings = item.get("set", [])
-    if not are_texts(settings):
+    if not is_string_list(settings):
         raise UserError(f'{what} ({item["label"]}): set must be a list of "key=value"')
     return item["label"], tuple(settings)
 
 
 def _varied(vary: list[str], seeds: int) -> list[Column]:
-    """`training.fraction=0.1,0.5` gives two columns; several --vary are multiplied."""
+    """The columns of --vary: `training.fraction=0.1,0.5` gives two, and several options give all combinations."""
     columns: list[tuple[str, ...]] = [()]
     for choice in vary:
         key, equals, values = choice.partition("=")
@@ -270,11 +283,11 @@ def _varied(vary: list[str], seeds: int) -> list[Column]:
 
 
 def _label(settings: tuple[str, ...]) -> str:
-    """fraction=0.1, epochs=3: the last part of every key."""
+    """A label of settings by the last part of each key: "fraction = 0.1, epochs = 3"."""
     pairs = (setting.partition("=") for setting in settings)
     return ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, _, value in pairs) or "default"
 
 
 def _require_different(labels: list[str], where: str) -> None:
     if twice := [label for label in labels if labels.count(label) > 1]:
-        raise UserError(f'{where}: "{twice[0]}" is there twice')
+        raise UserError(f'{where}: "{twice[0]}" is listed twice')

@@ -1,4 +1,4 @@
-"""What files with a [compare] or a [tune] section share: how they are read, where their data is, the quick scale."""
+"""What [compare] and [tune] sections have in common: reading them, finding their data, and their quick scale."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _OF_OTHER_DATA = ("data.", "training.metric")
 def read_section(
     path: Path | None, settings: Iterable[str], name: str, keys: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any], str, str]:
-    """A file whose experiment is checked, with settings on top: the experiment, the section [name] of it, and the
-    file's name and text, to say where a mistake is. [compare] and [tune] may stand in one file.
+    """Reads a file with a [compare] or a [tune] section, or both, and applies settings: returns the experiment's table,
+    the section `name`, and the file's name and text for messages. Raises UserError for a mistake in the experiment, and
+    for a key of the section that is not in `keys`.
     """
     written, text = config.read_table(path)
     where = str(path or name)
@@ -43,12 +44,14 @@ def read_section(
 def quick_scale(
     asked: Mapping[str, Any], name: str, keys: tuple[str, ...], where: str, text: str, data: Path | None
 ) -> dict[str, Any]:
-    """The section [compare.quick] or [tune.quick], with its values looked at where they are used. Where the user names
-    data, the section `with_data` in it; without one, neither other data nor the scores that go with it.
+    """The section [compare.quick] or [tune.quick]. If the user names data, its section `with_data` instead; if there is
+    none, the section without its settings of data, metrics and target. Values are checked where they are used.
+
+    Raises UserError if there is no quick scale, or for an unknown key.
     """
     quick = asked.get("quick")
     if quick is None:
-        raise UserError(f"{where}: there is no quick scale; say what it is in a section [{name}.quick]")
+        raise UserError(f"{where}: there is no quick scale; define one in a section [{name}.quick]")
     _check_scale(quick, f"{name}.quick", (*keys, _WITH_DATA), where, text)
     made_for_data = quick.get(_WITH_DATA)
     if made_for_data is not None:
@@ -70,26 +73,26 @@ def _check_scale(scale: object, name: str, keys: tuple[str, ...], where: str, te
         place = f"{where}{config.line_of(text, f'{name}.', key)}"
         if key not in keys:
             raise UserError(f'{place}: unknown key "{name}.{key}"{suggest(key, keys)}')
-        if key in ("set", "rows", "columns") and not are_texts(value):
+        if key in ("set", "rows", "columns") and not is_string_list(value):
             what = '"key=value"' if key == "set" else f"labels of {key}"
             raise UserError(f"{place}: {name}.{key} must be a list of {what}")
         if key in ("seeds", "trials"):
-            whole(value, f"{place}: {name}.{key}")
+            positive_integer(value, f"{place}: {name}.{key}")
 
 
-def placed(table: dict[str, Any], data: Path | None) -> dict[str, Any]:
-    """With the data where --data says: in that folder, or below it where the table names a folder of its own."""
+def with_data_path(table: dict[str, Any], data: Path | None) -> dict[str, Any]:
+    """The table with the path of its data set from --data: that folder, or the table's own path below it."""
     section = table.get("data", {})
     if isinstance(section, dict):
         if section.get("source", "world") == "world":
-            section.pop("path", None)  # left over from the data that the world stands in for
+            section.pop("path", None)  # left over from the data that the world replaces
         elif data:
             section["path"] = str(data / str(section.get("path", "")))
     return table
 
 
 def lacks_data(experiment: config.Experiment) -> bool:
-    """Or the table that its users are drawn from."""
+    """Whether the data of an experiment, or the table of its users, is missing."""
     data = experiment.data
     if lacks_users(experiment):
         return True
@@ -97,41 +100,45 @@ def lacks_data(experiment: config.Experiment) -> bool:
 
 
 def lacks_users(experiment: config.Experiment) -> bool:
+    """Whether an experiment draws users from a table that is missing."""
     feedback = experiment.feedback
     drawn = experiment.method["name"] == "feedback" and feedback.users == "table" and not feedback.store
     return drawn and bool(feedback.table) and not Path(feedback.table).exists()
 
 
-def require_use(data: Path | None, experiments: Iterable[config.Experiment]) -> None:
-    """Refuses --data where nothing reads any."""
+def require_data_used(data: Path | None, experiments: Iterable[config.Experiment]) -> None:
+    """Raises UserError for --data if no experiment reads data."""
     if data and all(experiment.data.source == "world" for experiment in experiments):
-        raise UserError(f"--data {data}: all of this runs on the built-in world; set data.source, or leave --data out")
+        raise UserError(f"--data {data}: everything here runs on the built-in world; set data.source, or omit --data")
 
 
-def no_data(experiment: config.Experiment, needed: str) -> str:
+def missing_data(experiment: config.Experiment, needed: str) -> str:
+    """A message that says what an experiment lacks and how to get it; `needed` describes its data."""
     path = experiment.data.path
     if lacks_users(experiment):
         return (
-            f"{experiment.feedback.table} is not there (feedback.table, a table of users); "
+            f"{experiment.feedback.table}: no such file (feedback.table, a table of users); "
             "fedrel feedback estimate VERDICTS --users FILE writes one"
         )
     return (
-        f"{f'{path} is not there' if path else 'no data given'}; get {needed}; then name the folder with --data, "
-        "or try --quick"
+        f"{f'{path}: no such file or folder' if path else 'no data given'}; get {needed}; then name the folder with "
+        "--data, or try --quick"
     )
 
 
-def on_top(quick: Mapping[str, Any], settings: Iterable[str]) -> tuple[str, ...]:
-    """What the quick scale sets, above everything but the user's own settings."""
+def quick_settings(quick: Mapping[str, Any], settings: Iterable[str]) -> tuple[str, ...]:
+    """The settings of the quick scale, which override all others but the user's own."""
     own = {setting.partition("=")[0].strip(): setting for setting in settings}
     scaled = {setting.partition("=")[0].strip(): setting for setting in quick.get("set", [])}
     return tuple(own.get(key, setting) for key, setting in scaled.items())
 
 
 def digest(experiment: config.Experiment) -> str:
-    """Of everything that the result depends on: settings, and the content of data, word vectors, users and verdicts."""
+    """10 hexadecimal digits of a hash over everything that the result depends on: settings, and the content of data,
+    word vectors, users and verdicts.
+    """
     table = config.to_table(experiment)
-    table.pop("engine")  # how fast, not what
+    table.pop("engine")  # affects speed, not results
     table["data"] = {**vars(experiment.data), "content": fingerprint(experiment.data)}
     if Path(experiment.extractor.vectors).is_file():
         table["vectors"] = hashlib.sha256(Path(experiment.extractor.vectors).read_bytes()).hexdigest()
@@ -141,18 +148,20 @@ def digest(experiment: config.Experiment) -> str:
 
 
 def _who_judges(feedback: config.Feedback) -> str:
-    """The content of the file that users, or what they said, come from; what is not there is told where it is read."""
+    """A hash of the file that users or verdicts come from; empty if it is missing, which its reader reports."""
     if feedback.store:
         return stored_content(Path(feedback.store)) if Path(feedback.store).exists() else ""
     measured = Path(feedback.table) if feedback.users == "table" and feedback.table else None
     return sha256(measured) if measured and measured.is_file() else ""
 
 
-def are_texts(value: object) -> bool:
+def is_string_list(value: object) -> bool:
+    """Whether a value is a list of strings."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def whole(value: object, what: str) -> int:
+def positive_integer(value: object, what: str) -> int:
+    """The value; raises a UserError that begins with `what` unless it is an integer of at least 1."""
     if type(value) is not int or value < 1:
-        raise UserError(f"{what} must be a whole number from 1")
+        raise UserError(f"{what} must be a whole number of at least 1")
     return value

@@ -1,4 +1,4 @@
-"""What the runs of a comparison say together, and how that is printed."""
+"""Summarises the runs of a comparison, and formats the summary as tables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fedrel.evaluation.significance import randomisation
 from fedrel.sweeps.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
 from fedrel.util.units import megabytes
 
-_ABREAST = 4  # columns side by side
-_ENOUGH = 3  # with two seeds, twice the standard error means little
+_ABREAST = 4  # columns per table
+_ENOUGH = 3  # seeds; with two, twice the standard error means little
 
 
 def scores(
@@ -27,7 +27,9 @@ def scores(
     details: Mapping[str, Any],
     dev_metric: str,
 ) -> dict[str, float | None]:
-    """What one run says in every metric of the table; None where it never reached the target, or has no such class."""
+    """Every metric of the table for one run, from its result.json, metrics.jsonl and details.json; None if the run
+    never reached the target or has no such class. Raises UserError for a metric that the run does not have.
+    """
     found: dict[str, float | None] = {}
     reached = to_reach(rounds, dev_metric, asked.look.target) if set(TO_TARGET) & set(asked.metrics) else None
     for metric in asked.metrics:
@@ -43,14 +45,16 @@ def scores(
         elif metric in result["test"]:
             found[metric] = result["test"][metric]
         else:
-            raise UserError(f'"{metric}" is no score of this kind of data; there is {", ".join(result["test"])}')
+            raise UserError(f'"{metric}" is not a score of this kind of data; there is {", ".join(result["test"])}')
     return found
 
 
 def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Mean, median and deviation of every row in every column, and how far the reference is ahead, seed by seed."""
+    """Mean, median and standard deviation of every row in every column, and how far the reference is ahead, paired by
+    seed. `cells` are the runs as compare.json lists them.
+    """
     score = {(c["row"], c["column"], c["seed"]): c["scores"] for c in cells if c["scores"]}
-    better = -1 if asked.metric in COSTS else 1  # of a cost, less is better
+    better = -1 if asked.metric in COSTS else 1  # for a cost, less is better
     summary = []
     for column in asked.columns:
         for row in asked.rows:
@@ -77,8 +81,8 @@ def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dic
 
 
 def item_test(cells: Sequence[Mapping[str, Any]], row: str, reference: str, column: str) -> float | None:
-    """p of the difference in accuracy between two rows, by paired randomisation over the test items, whose scores are
-    the share of seeds that got them right; none where runs do not say which items they got right.
+    """The p value of the difference in accuracy between two rows, by paired randomisation over the test items, each
+    scored by the share of seeds that got it right; None if the runs do not say which items they got right.
     """
     both = []
     for name in (row, reference):
@@ -91,7 +95,7 @@ def item_test(cells: Sequence[Mapping[str, Any]], row: str, reference: str, colu
 
 
 def spread(values: Sequence[float | None]) -> dict[str, Any]:
-    """Over the runs that have a value; `runs` counts all."""
+    """Mean, median and standard deviation over the `n` runs that have a value; `runs` counts all."""
     known = [value for value in values if value is not None]
     return {
         "n": len(known),
@@ -103,7 +107,9 @@ def spread(values: Sequence[float | None]) -> dict[str, Any]:
 
 
 def paired(differences: list[float]) -> dict[str, Any]:
-    """Mean paired difference and its standard error."""
+    """The mean of paired differences with its standard error; `clear` if it is more than twice that over at least three
+    seeds.
+    """
     n = len(differences)
     error = statistics.stdev(differences) / n**0.5 if n > 1 else None
     mean = statistics.fmean(differences)
@@ -116,8 +122,8 @@ def paired(differences: list[float]) -> dict[str, Any]:
 
 
 def comparison_table(report: Mapping[str, Any]) -> Group:
-    """A report as written to compare.json; one of an earlier version lacks what is asked with .get here. Many columns
-    go into several tables below each other.
+    """A report (compare.json) as tables to print, below each other if there are many columns. Reports of earlier
+    versions lack the keys that are read with `.get` here.
     """
     columns = list(dict.fromkeys(entry["column"] for entry in report["summary"]))
     rows = list(dict.fromkeys(entry["row"] for entry in report["summary"]))
@@ -144,9 +150,9 @@ def _title(report: Mapping[str, Any]) -> str:
         name += f", times {report['scale']:g}"
     goal = f"dev {report.get('dev_metric')} of {target}"
     what = {
-        "rounds_to_target": f"rounds to a {goal} (dev, since test is opened once, at the end)",
-        "bytes_to_target": f"bytes sent up to a {goal} (dev, since test is opened once, at the end)",
-        "upload_per_platform": "bytes that a platform sends up in a round",
+        "rounds_to_target": f"rounds to a {goal} (dev, since test is used only once, at the end)",
+        "bytes_to_target": f"bytes uploaded until a {goal} (dev, since test is used only once, at the end)",
+        "upload_per_platform": "bytes that a platform uploads in a round",
     }.get(metric, f"test {metric}")
     chosen = "" if metric in COSTS else "; the best round is chosen on dev"
     return ("QUICK SCALE: " if report.get("quick") else "") + f"{what}, {name}{chosen}"
@@ -162,11 +168,11 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
     if any((entry["reference_ahead"] or {}).get("p") is not None for entry in report["summary"]):
         notes.append("p: paired randomisation test of accuracy over the test items, seeds averaged")
     if set(TO_TARGET) & set(report.get("metrics", ())):
-        notes.append("—: never reached; where some seeds did, the numbers are theirs alone")
+        notes.append("—: never reached; if only some seeds did, the numbers are over those")
     if report.get("paper"):
         notes.append(f"paper: {report['paper']}")
     if report.get("quick"):
-        notes.append("quick scale: small data and few rounds; the paper's numbers are not comparable with it")
+        notes.append("quick scale: small data and few rounds, not comparable with the paper's numbers")
     return notes
 
 
@@ -179,8 +185,8 @@ def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> Text:
             best = name == report["metric"] and _value(entry, report) == _best(entry["column"], report)
             parts.append(Text(ours, "bold" if best else ""))
         if paper := entry.get("paper", {}).get(name):
-            std = f" ± {_published(name, paper['std'])}" if paper["std"] is not None else ""
-            parts.append(Text(f"paper {_published(name, paper['value'])}{std}", "cyan"))
+            std = f" ± {_published_number(name, paper['std'])}" if paper["std"] is not None else ""
+            parts.append(Text(f"paper {_published_number(name, paper['value'])}{std}", "cyan"))
         if len(by_metric) > 1 and parts:
             lines.append(Text.assemble(f"{name} ", Text(" · ").join(parts)))
         else:
@@ -211,7 +217,7 @@ def _ours(metric: str, found: Mapping[str, Any], report: Mapping[str, Any]) -> s
         return f"— {count}"
     std = f" ± {_number(metric, found['std'], report)}" if found["std"] is not None else ""
     if metric != report["metric"] and found["n"] == runs:
-        count = ""  # as many as the main one says
+        count = ""  # the same as for the main metric
     return f"{_number(metric, _value(found, report), report)}{std} {count}".rstrip()
 
 
@@ -220,7 +226,7 @@ def _value(found: Mapping[str, Any], report: Mapping[str, Any]) -> Any:
 
 
 def _best(column: str, report: Mapping[str, Any]) -> float | None:
-    """Of the rows in which every run has a value: a mean over the lucky ones is no best."""
+    """The best value among the rows in which every run has one, since a mean over only some runs is not comparable."""
     values = [
         _value(entry, report)
         for entry in report["summary"]
@@ -238,6 +244,6 @@ def _number(metric: str, value: float, report: Mapping[str, Any], sign: str = ""
     return f"{value * scale:{sign}.{3 if scale < 10 else 2}f}"
 
 
-def _published(metric: str, value: float) -> str:
-    """On the paper's own scale."""
+def _published_number(metric: str, value: float) -> str:
+    """A number of a paper, on the paper's own scale."""
     return megabytes(value) if metric in COSTS and metric != "rounds_to_target" else f"{value:g}"

@@ -1,4 +1,4 @@
-"""A search for settings: which trials it needs, and how they rank. Only dev is looked at, never test."""
+"""A search for settings: the trials it needs, and how they rank. It uses only dev, never test."""
 
 from __future__ import annotations
 
@@ -16,33 +16,43 @@ from fedrel import config
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.assembly import METRICS, complete
 from fedrel.experiment.execution import Execution
-from fedrel.sweeps.settings import digest, lacks_data, no_data, on_top, placed, quick_scale, read_section, require_use
+from fedrel.sweeps.settings import (
+    digest,
+    lacks_data,
+    missing_data,
+    quick_scale,
+    quick_settings,
+    read_section,
+    require_data_used,
+    with_data_path,
+)
 from fedrel.util.files import write_whole
 
 TRIAL = "trial.json"
-_TRIES = 100  # draws for each trial of a random search; a small space has no more that differ
+_TRIES = 100  # draws per trial of a random search, until one differs from those before; a small space may run out
 
 
 @dataclass(frozen=True)
 class Search:
-    """The keys of [tune] that are single values."""
+    """The keys of [tune] with single values."""
 
     search: Literal["grid", "random"] = "grid"
     trials: int = config.number(20, low=1, high=100_000)  # of a random search
     seed: int = 1  # of a random search
     paper: str = ""  # where the space comes from
-    data: str = ""  # what to get and from where, told to somebody who does not have it
+    data: str = ""  # which data to get and where, for a message if it is missing
 
 
 @dataclass(frozen=True)
 class Range:
-    """Of a random search: from low to high, both possible; where both are whole numbers, whole numbers."""
+    """A range that a random search draws from, both ends included; integers if both ends are."""
 
     low: float
     high: float
-    log: bool = False  # every order of magnitude is as likely as another
+    log: bool = False  # log-uniform instead of uniform
 
     def draw(self, chance: random.Random) -> float:
+        """A random value, to four significant digits unless it is an integer."""
         low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
         value = chance.uniform(low, high)
         value = min(max(math.exp(value) if self.log else value, self.low), self.high)
@@ -51,28 +61,36 @@ class Range:
 
 @dataclass(frozen=True)
 class Trial:
+    """One run of a search, with the settings that it tries."""
+
     settings: Mapping[str, object]
     experiment: config.Experiment
 
     @property
     def name(self) -> str:
+        """The name of its folder, which differs if any setting does."""
         return f"trial-{digest(self.experiment)}"
 
     @property
     def flags(self) -> list[str]:
+        """Its settings as key=value, as for --set."""
         return [_setting(key, value) for key, value in self.settings.items()]
 
 
 @dataclass(frozen=True)
 class Tuning:
+    """A search and its trials."""
+
     search: Search
     trials: tuple[Trial, ...]
-    metric: str  # of dev
+    metric: str  # on dev
     quick: bool
 
 
 def read(path: Path, *, settings: Iterable[str], quick: bool = False, data: Path | None = None) -> Tuning:
-    """From a file with a [tune] section. Every trial is checked before the first starts."""
+    """A search from a file with a [tune] section. Raises UserError for any mistake, in any trial, before the first one
+    starts.
+    """
     settings = list(settings)
     table, asked, where, text = read_section(path, settings, "tune", _KEYS)
     scaled_down = quick_scale(asked, "tune", ("set", "trials", "space"), where, text, data) if quick else {}
@@ -80,17 +98,17 @@ def read(path: Path, *, settings: Iterable[str], quick: bool = False, data: Path
     search = config.section(Search, {k: asked[k] for k in vars(Search()) if k in asked}, where, "tune.", text)
     space = dict(_space(asked.get("space", {}), where))
     if not space:
-        raise UserError(f'{where}: [tune.space] says what to try, for example "training.lr" = [0.1, 0.5]')
-    base = config.override(table, on_top(scaled_down, settings))
+        raise UserError(f'{where}: [tune.space] is empty; say what to try, for example "training.lr" = [0.1, 0.5]')
+    base = config.override(table, quick_settings(scaled_down, settings))
     trials: dict[str, Trial] = {}
     for choice in _choices(space, search, where):
         changed = config.override(base, [_setting(key, value) for key, value in choice.items()])
-        experiment = complete(config.parse(placed(changed, data), where))
+        experiment = complete(config.parse(with_data_path(changed, data), where))
         if search.data and lacks_data(experiment):
-            raise UserError(no_data(experiment, search.data))
+            raise UserError(missing_data(experiment, search.data))
         trial = Trial(choice, experiment)
         trials.setdefault(trial.name, trial)
-    require_use(data, [trial.experiment for trial in trials.values()])
+    require_data_used(data, [trial.experiment for trial in trials.values()])
     metric = next(iter(trials.values())).experiment.training.metric
     if metric not in METRICS:
         raise UserError(f'training.metric = "{metric}" is not a metric{suggest(metric, METRICS)}')
@@ -101,7 +119,9 @@ _KEYS = ("space", "quick", *vars(Search()))
 
 
 def end_trial(execution: Execution, folder: Path) -> str:
-    """Writes what a trial says on dev, and leaves its weights to be forgotten. The test split stays closed."""
+    """Writes trial.json with the dev scores of a finished trial, deletes its checkpoint, and returns a line to print.
+    The test split is not used.
+    """
     standing, experiment = execution.standing, execution.setup.experiment
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     result = {
@@ -117,7 +137,9 @@ def end_trial(execution: Execution, folder: Path) -> str:
 
 
 def ranked(tuning: Tuning, results: Mapping[str, Mapping[str, Any] | None]) -> list[dict[str, Any]]:
-    """The trials, best dev score first, those that diverged last; equal ones in the order of the search."""
+    """The trials as rows of tune.json, best dev score first, diverged ones last, ties in the order of the search.
+    `results` has the trial.json of each by name; None: it diverged.
+    """
     rows = [
         {
             "settings": dict(trial.settings),
@@ -135,7 +157,7 @@ def _choices(space: Mapping[str, list[object] | Range], search: Search, where: s
         lists: list[list[object]] = []
         for key, values in space.items():
             if isinstance(values, Range):
-                raise UserError(f'{where}: tune.space: {key} is a range, which only search = "random" can draw from')
+                raise UserError(f'{where}: tune.space: {key} is a range, which needs search = "random"')
             lists.append(values)
         for combination in itertools.product(*lists):
             yield dict(zip(space, combination, strict=True))
@@ -155,7 +177,9 @@ def _choices(space: Mapping[str, list[object] | Range], search: Search, where: s
 
 
 def _space(table: object, where: str, prefix: str = "") -> Iterator[tuple[str, list[object] | Range]]:
-    """training.lr = […] and "training.lr" = […] are the same."""
+    """The space by dotted key: the sections of `training.lr = […]` and the quoted key `"training.lr" = […]` are the
+    same.
+    """
     if not isinstance(table, dict):
         raise UserError(f"{where}: tune.space must be a section")
     for key, value in table.items():
