@@ -26,7 +26,7 @@ from fedrel.feedback.estimates import (
     write_users,
 )
 from fedrel.feedback.keys import sentence_key
-from fedrel.feedback.store import Store
+from fedrel.feedback.store import VERDICTS, Store
 from fedrel.feedback.users import User, read_users
 from fedrel.report.feedback_figures import users_figure
 from tests.review.browser.small_platform import write_texts

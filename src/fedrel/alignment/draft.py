@@ -44,6 +44,7 @@ class Draft:
         return (len(self.files) - 1) << 32
 
     def file_and_line(self, place: int) -> tuple[Path, int]:
+        """The file and the line of a place."""
         return self.files[place >> 32], place & 0xFFFFFFFF
 
     def add_entity(self, id_: str, type_: str) -> int:
@@ -53,6 +54,7 @@ class Draft:
         return number
 
     def add_name(self, entity: int, name: str, place: int) -> None:
+        """Adds a name of an entity, found at this place."""
         self.names.append(name)
         self.name_owners.append(entity)
         self.name_places.append(place)

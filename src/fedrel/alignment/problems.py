@@ -22,6 +22,7 @@ class Problems:
 
     @property
     def total(self) -> int:
+        """The number of problems of all kinds."""
         return self.counts.total()
 
 

@@ -29,9 +29,7 @@ PARENT, EDGE = range(2)  # a node: its parent (-1: none) and the token that lead
 FOLDED_FORM, EXACT_FORM = range(2, 4)  # its folded form and its first exact form, or -1;
 CHILDREN = 4  # a Bloom filter of the tokens of its edges, by their last five bits: it saves most of the lookups
 NEXT, FORM_BEGIN = range(2)  # an exact form: the next one of its node, or -1; where its characters without spaces begin
-START, END, ROW_FOLDED, ROW_EXACT, ONLY = range(
-    5
-)  # a match: its span; forms, or -1; the candidate if it is the only one
+START, END, ROW_FOLDED, ROW_EXACT, ONLY = range(5)  # a match: its span; forms, or -1; the only candidate, or -1
 # Indices of the counts
 TOKENS, TOKEN_CHARACTERS, NODES, FORMS, FORM_CHARACTERS = range(5)
 
