@@ -50,7 +50,7 @@ from fedrel.protocol.records import named_in
 from fedrel.protocol.run import run
 from fedrel.protocol.sampling import Sampler
 from fedrel.protocol.site import Site
-from fedrel.util.files import cache_folder, folder_whole, write_whole
+from fedrel.util.files import atomic_folder, cache_folder, write_atomic
 from fedrel.util.parallel import cores
 from fedrel.util.seeds import generator
 
@@ -132,7 +132,7 @@ class Federation:
 
     def write(self, folder: Path) -> None:
         """For benchmarks/flower."""
-        write_whole(folder / "work.json", json.dumps(asdict(self.work)))
+        write_atomic(folder / "work.json", json.dumps(asdict(self.work)))
         write_arrays(folder / "start.npz", plain_weights(self.weights))
         for number, site in enumerate(self.sites.values()):
             assert isinstance(site.shard, PackedShard)
@@ -293,7 +293,7 @@ def environment(say: Callable[[str], None]) -> Path:
     folder = cache_folder() / f"peers-{key}"
     if not folder.exists():
         say(f"installing {', '.join(wanted + same)} into an environment of its own, {folder}: some minutes, once …")
-        with folder_whole(folder, others_do=True) as growing:
+        with atomic_folder(folder, keep_existing=True) as growing:
             begin = time.perf_counter()
             call([sys.executable, "-m", "venv", growing])
             call([growing / "bin" / "python", "-m", "pip", "install", "--quiet", *wanted, *same])

@@ -26,7 +26,7 @@ from fedrel.experiment.execution import Execution
 from fedrel.protocol.records import number_in
 from fedrel.protocol.round import Ask, Replies, drive
 from fedrel.protocol.sampling import Sampler
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def vocabulary(settings: list[str], count: int, path: Path) -> Path:
     encoding = prepare(config.read(None, settings)).encoding
     assert isinstance(encoding, WordEncoding)
     words = encoding.vocabulary.words[2:]
-    write_whole(path, "\n".join([*words, *(f"unused-{number}" for number in range(count - 2 - len(words)))]))
+    write_atomic(path, "\n".join([*words, *(f"unused-{number}" for number in range(count - 2 - len(words)))]))
     return path
 
 

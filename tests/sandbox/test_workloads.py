@@ -169,9 +169,9 @@ def test_names_are_looked_up_without_sockets_of_the_system():
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_process_pool_needs_the_shared_memory_folder(tmp_path, shared):
     code = """
-from fedrel.util.parallel import in_order
+from fedrel.util.parallel import map_in_order
 try:
-    print(json.dumps(list(in_order(lambda item: item * 2, [1, 2, 3], 2))))
+    print(json.dumps(list(map_in_order(lambda item: item * 2, [1, 2, 3], 2))))
 except PermissionError:
     print(json.dumps("refused"))
 """

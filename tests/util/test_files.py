@@ -15,13 +15,13 @@ from fedrel.feedback.store import Store
 from fedrel.kernels import jit
 from fedrel.util.files import (
     Tail,
-    folder_whole,
+    atomic_folder,
     private_cache,
     private_folder,
     require_own,
     run_folder,
     run_name,
-    write_whole,
+    write_atomic,
 )
 
 
@@ -69,16 +69,16 @@ def umask(request):
 
 
 def test_what_a_person_asked_for_follows_the_umask(tmp_path, umask):
-    write_whole(tmp_path / "file", "x")
-    with folder_whole(tmp_path / "folder") as new:
-        write_whole(new / "file", "x")
+    write_atomic(tmp_path / "file", "x")
+    with atomic_folder(tmp_path / "folder") as new:
+        write_atomic(new / "file", "x")
     assert mode(tmp_path / "file") == mode(tmp_path / "folder" / "file") == 0o666 & ~umask
     assert mode(tmp_path / "folder") == 0o777 & ~umask
 
 
 def test_what_is_private_is_the_users_alone_whatever_the_umask(tmp_path, umask):
-    write_whole(tmp_path / "file", "x", private=True)
-    with folder_whole(tmp_path / "folder", private=True) as new:
+    write_atomic(tmp_path / "file", "x", private=True)
+    with atomic_folder(tmp_path / "folder", private=True) as new:
         assert mode(new) == 0o700  # while it is filled, too
         (new / "inner").mkdir()
         (new / "inner" / "file").write_text("x")
@@ -247,13 +247,13 @@ def test_links_are_replaced_or_refused_never_written_through(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "target").write_text("old")
     (tmp_path / "file").symlink_to(tmp_path / "target")
-    write_whole(tmp_path / "file", "new")
+    write_atomic(tmp_path / "file", "new")
     assert (tmp_path / "target").read_text() == "old"
     assert not (tmp_path / "file").is_symlink()
     (tmp_path / "folder").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="a symbolic link, which may lead anywhere"):
         run_folder(tmp_path, "folder")
-    with pytest.raises(NotADirectoryError), folder_whole(tmp_path / "folder") as new:
-        write_whole(new / "file", "x")
+    with pytest.raises(NotADirectoryError), atomic_folder(tmp_path / "folder") as new:
+        write_atomic(new / "file", "x")
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "file", "folder", "target"]

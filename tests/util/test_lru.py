@@ -5,7 +5,7 @@ import torch
 from fedrel.experiment import assembly
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
-from fedrel.util.lru import _OVERHEAD, Recent
+from fedrel.util.lru import _OVERHEAD, LruCache
 from tests.algorithms.tiny import experiment
 
 
@@ -15,7 +15,7 @@ def test_the_longest_unused_are_let_go():
     def get(name):
         return recent.get(name, lambda: made.append(name) or name, lambda thing: 100)
 
-    recent = Recent(3 * (100 + _OVERHEAD))
+    recent = LruCache(3 * (100 + _OVERHEAD))
     for name in "abcad":  # b is the longest unused when d comes
         assert get(name) == name
     assert made == ["a", "b", "c", "d"] and len(recent) == 3
@@ -26,7 +26,7 @@ def test_the_longest_unused_are_let_go():
 
 
 def test_one_that_is_too_large_stays_while_it_is_the_last():
-    recent = Recent(10)
+    recent = LruCache(10)
     assert recent.get("a", lambda: "a", lambda thing: 100) == "a"
     assert recent.get("b", lambda: "b", lambda thing: 100) == "b"
     assert len(recent) == 1

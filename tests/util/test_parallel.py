@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedrel.errors import UserError
-from fedrel.util.parallel import _WAITING, cores, in_order
+from fedrel.util.parallel import _WAITING, cores, map_in_order
 
 
 def slow_first(number: int) -> tuple[int, int]:
@@ -35,29 +35,31 @@ def killed(number: int) -> int:
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 @pytest.mark.parametrize("items", [0, 1, 2, 20])
 def test_results_are_in_the_order_of_the_work(workers, items):
-    assert [number for number, _ in in_order(slow_first, iter(range(items)), workers)] == list(range(items))
+    assert [number for number, _ in map_in_order(slow_first, iter(range(items)), workers)] == list(range(items))
     assert not multiprocessing.active_children()
 
 
 def test_work_is_spread_over_processes_only_where_there_are_several_pieces():
-    assert {process for _, process in in_order(slow_first, range(1), 2)} == {os.getpid()}
-    assert {process for _, process in in_order(slow_first, range(9), 1)} == {os.getpid()}
-    assert os.getpid() not in {process for _, process in in_order(slow_first, range(9), 2)}
+    assert {process for _, process in map_in_order(slow_first, range(1), 2)} == {os.getpid()}
+    assert {process for _, process in map_in_order(slow_first, range(9), 1)} == {os.getpid()}
+    assert os.getpid() not in {process for _, process in map_in_order(slow_first, range(9), 2)}
 
 
 def test_there_are_no_more_processes_than_pieces():
-    with closing(in_order(slow_first, range(2), 50)) as results:
+    with closing(map_in_order(slow_first, range(2), 50)) as results:
         next(results)
         assert len(multiprocessing.active_children()) <= 2
 
 
 def test_work_may_be_anything_since_nothing_of_it_is_sent():
     with Path(os.devnull).open() as held:  # it cannot be pickled, and neither can the function
-        assert list(in_order(lambda number: (number, held.name), range(3), 2)) == [(n, os.devnull) for n in range(3)]
+        assert list(map_in_order(lambda number: (number, held.name), range(3), 2)) == [
+            (n, os.devnull) for n in range(3)
+        ]
 
 
 def test_two_at_the_same_time_do_their_own_work():
-    double, negate = in_order(lambda n: 2 * n, range(50), 2), in_order(lambda n: -n, range(50), 2)
+    double, negate = map_in_order(lambda n: 2 * n, range(50), 2), map_in_order(lambda n: -n, range(50), 2)
     assert list(zip(double, negate, strict=True)) == [(2 * n, -n) for n in range(50)]
 
 
@@ -69,7 +71,7 @@ def test_no_more_is_read_than_is_under_way():
             read.append(number)
             yield number
 
-    with closing(in_order(slow_first, items(), 2)) as results:
+    with closing(map_in_order(slow_first, items(), 2)) as results:
         for done in range(1, 20):
             next(results)
             assert len(read) < done + _WAITING * 2 + 1
@@ -78,7 +80,7 @@ def test_no_more_is_read_than_is_under_way():
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_in_the_work_is_the_same_error_here(workers):
-    results = in_order(refuse_three, range(100), workers)
+    results = map_in_order(refuse_three, range(100), workers)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(UserError) as caught:
         next(results)
@@ -93,20 +95,20 @@ def test_an_error_of_what_gives_the_items_is_the_same_error_here(workers):
         raise UserError("d.txt:5: not UTF-8")
 
     with pytest.raises(UserError, match=r"d\.txt:5: not UTF-8"):
-        list(in_order(slow_first, items(), workers))
+        list(map_in_order(slow_first, items(), workers))
     assert not multiprocessing.active_children()
 
 
 def test_a_process_that_is_killed_is_told_in_a_sentence():
     with pytest.raises(UserError, match=r"a worker process was killed.*fewer --workers"):
-        list(in_order(killed, range(100), 2))
+        list(map_in_order(killed, range(100), 2))
     assert not multiprocessing.active_children()
 
 
 # In a process of its own: workers say who they are, and then there is work without end; they are at it, or wait for it.
 SCRIPT = """
 import os, sys, time, itertools
-from fedrel.util.parallel import in_order
+from fedrel.util.parallel import map_in_order
 
 def work(number):
     time.sleep(0.02 if sys.argv[1] == "work" else 0)
@@ -118,7 +120,7 @@ def items():
         yield number
 
 try:
-    for process in in_order(work, items(), 2):
+    for process in map_in_order(work, items(), 2):
         print(process, flush=True)
 except KeyboardInterrupt:
     sys.exit(130)

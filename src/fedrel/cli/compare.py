@@ -21,7 +21,7 @@ from fedrel.experiment.case_study import case_study
 from fedrel.experiment.execution import Execution
 from fedrel.sweeps.comparison import Cell, Comparison, read
 from fedrel.sweeps.tables import comparison_table, scores, summarise
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 __all__ = ["compare", "comparison_table"]
 _LATE = 15  # the later of the two rounds that the FedCMC paper shows; the last round if there are fewer
@@ -73,7 +73,7 @@ def compare(
     run_missing(finished, _finish, "result.json", jobs)
     report = _collect(asked, cells, folder)
     report["seconds"] = time.monotonic() - begin
-    write_whole(folder / "compare.json", json.dumps(report, indent=1) + "\n")
+    write_atomic(folder / "compare.json", json.dumps(report, indent=1) + "\n")
     figures = _draw(asked, report, cells, folder)
     if json_:
         print_json(json.dumps(report, indent=1))
@@ -170,7 +170,7 @@ def _draw(asked: Comparison, report: dict[str, Any], cells: list[Cell], folder: 
         ]
         ordered = sorted(first, key=lambda it: it[0].row != asked.reference)
         cases = case_study([(cell.row, cell.experiment, path) for cell, path in ordered])
-        write_whole(folder / "cases.md", cases, private=True)  # quotes sentences
+        write_atomic(folder / "cases.md", cases, private=True)  # quotes sentences
         return [folder / "cases.md"]
     drawn = [] if kind == "none" else _by_column(kind, done, folder)
     if kind == "rounds" and len(drawn) > 1:  # the final scores, side by side

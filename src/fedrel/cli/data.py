@@ -18,7 +18,7 @@ from fedrel.data import loading
 from fedrel.data.inspection import BAG_SIZES, Report, inspect
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
-from fedrel.util.files import folder_whole
+from fedrel.util.files import atomic_folder
 
 _NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
 
@@ -48,7 +48,7 @@ def world(
     if text:
         _write_text(made, out_, json_)
         return
-    with folder_whole(out_) as folder:
+    with atomic_folder(out_) as folder:
         for split in SPLITS:
             say(f"writing {split}.jsonl …")
             with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
@@ -65,7 +65,7 @@ def world(
 
 def _write_text(made: World, folder: Path, as_json: bool) -> None:
     say("writing documents and knowledge base …")
-    with folder_whole(folder) as new:
+    with atomic_folder(folder) as new:
         world_text.write(made, new)
     if as_json:
         print_json(json.dumps({"folder": str(folder), "relations": made.relations()}))

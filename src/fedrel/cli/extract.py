@@ -29,7 +29,7 @@ from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
 from fedrel.extraction.extract import RelationExtractor
 from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, to_json
-from fedrel.util.files import stream_whole
+from fedrel.util.files import open_atomic
 
 _SHOWN = 10
 _COUNTS = ("documents", "sentences", "mentions", "ambiguous", "pairs")
@@ -169,7 +169,7 @@ class _Spool:
 def _write(path: Path, spool: _Spool) -> Path | None:
     """Writes the facts, and returns the file of their confidences beside it, where the format has no place for them."""
     beside = path.with_suffix(".confidence.tsv") if path.suffix == ".nt" else None
-    with stream_whole(path) as file, stream_whole(beside) if beside else nullcontext() as confidences:
+    with open_atomic(path) as file, open_atomic(beside) if beside else nullcontext() as confidences:
         file.writelines(line.encode() for line in WRITERS[path.suffix](spool))
         if confidences is not None:
             confidences.writelines(line.encode() for line in confidence_lines(spool))

@@ -23,8 +23,8 @@ from fedrel.corpus import NA, SHOWN
 from fedrel.corpus.documents import Documents
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
-from fedrel.util.files import folder_whole
-from fedrel.util.parallel import cores, in_order
+from fedrel.util.files import atomic_folder
+from fedrel.util.parallel import cores, map_in_order
 
 _COUNTS = (
     *("documents", "marked documents", "characters", "sentences", "sentences with a pair"),
@@ -56,7 +56,7 @@ def label(
     say(f"{text}: {documents.source}{f' ({documents.why})' if documents.why else ''}")
     base = load_kb(kb)
     labeller = Labeller(base, rules, language)
-    with folder_whole(out_) as folder:
+    with atomic_folder(out_) as folder:
         total, lines = _write(labeller, documents, folder, workers or cores())
         if not total.facts:
             raise UserError(_nothing_found(total, documents, kb))
@@ -77,7 +77,7 @@ def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int)
             for split in lines
         }
         tick = stack.enter_context(reading_progress("labelling", documents.bytes))
-        for batch in stack.enter_context(closing(in_order(labeller.label, documents.pieces(), workers))):
+        for batch in stack.enter_context(closing(map_in_order(labeller.label, documents.pieces(), workers))):
             for split, file in files.items():
                 file.writelines(batch.lines[split])
                 lines[split] += len(batch.lines[split])

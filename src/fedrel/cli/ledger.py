@@ -19,7 +19,7 @@ from fedrel.privacy import ledger
 from fedrel.privacy.ledger import Entry, Line
 from fedrel.privacy.meaning import meaning
 from fedrel.util.escaping import shown
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 _SHOWN_PROBLEMS = 10
 _REFUSAL = ("run", "task", "why", "count", "rounds", "times")  # fields of a refusal in JSON
@@ -182,7 +182,7 @@ def _print(path: Path, summary: Summary, chain: Chain | None, as_json: bool) -> 
     total = summary.total
     who = f"{len(summary.platforms)} simulated platforms" if chain is None else "this platform"
     if total.count:
-        tell(f"{total.count:,} replies, {megabytes(total.bytes)}, sent by {who}{_when(total)}")
+        tell(f"{total.count:,} replies, {format_bytes(total.bytes)}, sent by {who}{_when(total)}")
     else:
         tell(f"nothing was sent by {who}")
     if chain is not None:
@@ -216,7 +216,7 @@ def _tell_chain(chain: Chain) -> None:
 def _fields(rows: list[Row]) -> Table:
     table = _table("field", "shape", "replies", "bytes", numbers_from=1)
     for row in rows:
-        table.add_row(*_texts(row.name, _shape(row), f"{row.count:,}", megabytes(row.bytes)))
+        table.add_row(*_texts(row.name, _shape(row), f"{row.count:,}", format_bytes(row.bytes)))
     return table
 
 
@@ -232,7 +232,7 @@ def _replies(rows: list[Row], by: By) -> Table:
     table = _table(by.value, "replies", "bytes", *(("first", "last") if timed else ()), numbers_from=1)
     for row in rows:
         key = row.task if by == By.task else str(row.round)
-        table.add_row(*_texts(key, f"{row.count:,}", megabytes(row.bytes), *map(_moment, row.times)))
+        table.add_row(*_texts(key, f"{row.count:,}", format_bytes(row.bytes), *map(_moment, row.times)))
     return table
 
 

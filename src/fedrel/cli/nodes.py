@@ -16,7 +16,7 @@ from fedrel.errors import UserError
 from fedrel.federation.nodes.status import read_status, status_files
 from fedrel.util.escaping import shown
 from fedrel.util.files import Tail
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 if TYPE_CHECKING:
     from fedrel.federation.kits.kit import Kit
@@ -223,7 +223,7 @@ class Departures:
     def __call__(self) -> None:
         for line in self._new.lines():
             entry = json.loads(line)
-            what = f"refused: {entry['refused']}" if "refused" in entry else megabytes(entry["bytes"])
+            what = f"refused: {entry['refused']}" if "refused" in entry else format_bytes(entry["bytes"])
             _say(f"{entry['run']}: round {entry['round']}, {entry['task']}: {what}")
 
 

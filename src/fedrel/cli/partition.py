@@ -21,7 +21,7 @@ from fedrel.data.store import Dataset, Ints
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import choose_method, read_experiment
 from fedrel.report.heatmap import ASCII_SHADES, SHADES, HeatMap, require_picture, text_of, write_picture
-from fedrel.util.files import folder_whole
+from fedrel.util.files import atomic_folder
 
 _EXPERIMENT = "experiment.toml"
 _NOT_PATHS = ("", "random", "glove", "minilm", "training", "public")  # of an extractor's vectors, weights, vocabulary
@@ -85,7 +85,7 @@ def _what(settings: config.Partition) -> str:
 
 def _write(settings: config.Experiment, dataset: Dataset, division: Division, folder: Path) -> None:
     say(f"writing {folder} …")
-    with folder_whole(folder) as new:
+    with atomic_folder(folder) as new:
         source = write_parts(dataset, division, new)
         relations = tuple(dataset.relations[int(dataset.has_na) :])
         experiment = replace(

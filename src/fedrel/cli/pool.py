@@ -19,7 +19,7 @@ from fedrel.config import Experiment
 from fedrel.errors import DivergedError
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 from fedrel.util.parallel import cores, end_with_parent
 
 DIVERGED = "diverged.txt"
@@ -95,7 +95,7 @@ def _run(table: dict[str, object], folder: str, ending: Ending) -> str:
             pass
         line = ending(execution, path)
     except DivergedError as error:
-        write_whole(path / DIVERGED, str(error))
+        write_atomic(path / DIVERGED, str(error))
         return str(error)
     return f"{line}, {duration(time.monotonic() - begin)}"
 

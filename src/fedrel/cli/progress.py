@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedrel.cli.console import duration, err
 from fedrel.experiment.execution import Progress as RoundProgress
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
@@ -74,7 +74,7 @@ class RunProgress:
             f"dev {self.metric} {line['dev'][self.metric]:.3f} ({best})  loss {loss}"
             + (f"  selection {selection['precision']:.2f}" if selection else "")
             + f"  {line['sentences_per_second']:,.0f} sentences/s"
-            + f"  ↑{megabytes(line['bytes']['up'])} ↓{megabytes(line['bytes']['down'])}"
+            + f"  ↑{format_bytes(line['bytes']['up'])} ↓{format_bytes(line['bytes']['down'])}"
         )
         at_most = f"≤{duration(left)} left" if seen > 1 else "(time left after the next)"
         self.bar.update(self.task, completed=line["round"], left=at_most, doing="")

@@ -20,7 +20,7 @@ from fedrel.experiment.assembly import Setup, prepare, read_experiment, stacked_
 from fedrel.experiment.execution import Execution
 from fedrel.report.page import write_report
 from fedrel.util.profiling import watching
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one value, e.g. training.lr=0.1")
@@ -102,7 +102,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
         if execution is not None and execution.saved_rounds:
             _offer_resume(execution, folder)
         raise
-    up, down = megabytes(result["bytes"]["up"]), megabytes(result["bytes"]["down"])
+    up, down = format_bytes(result["bytes"]["up"]), format_bytes(result["bytes"]["down"])
     say(f"best dev round {result['best_round']} of {result['rounds']}; {up} up, {down} down")
     return result
 

@@ -16,7 +16,7 @@ from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.util.escaping import shown
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 
 def show(
@@ -49,7 +49,7 @@ def show(
         return
     out.print(result_table(result))
     if rounds:
-        tell(f"upload  {megabytes(upload_per_platform(rounds))} per platform and round")
+        tell(f"upload  {format_bytes(upload_per_platform(rounds))} per platform and round")
     if reached is not None:
         tell(f"target  {_reach_text(reached, len(rounds))}")
     tell(f"report  {folder / 'report.html'}")
@@ -127,7 +127,7 @@ def _reach_text(found: dict[str, Any], rounds: int) -> str:
     what, best, reached = f"dev {found['metric']} {found['score']:g}", found["best"], found["reached"]
     if reached is None:
         return f"{what} was never reached in {rounds} rounds; the best is {best['score']:.3f} in round {best['round']}"
-    sent, received = megabytes(reached["bytes_up"]), megabytes(reached["bytes_down"])
+    sent, received = format_bytes(reached["bytes_up"]), format_bytes(reached["bytes_down"])
     return f"{what} first reached in round {reached['round']}, after {sent} up and {received} down"
 
 
@@ -142,7 +142,7 @@ def result_table(result: dict[str, Any]) -> Table:
     table.add_row("test", *(Text(f"{value:.3f}", "bold") for value in result["test"].values()))
     selection = result["selection"]
     notes = [
-        f"{megabytes(result['bytes']['up'])} up, {megabytes(result['bytes']['down'])} down",
+        f"{format_bytes(result['bytes']['up'])} up, {format_bytes(result['bytes']['down'])} down",
         f"{duration(result['seconds']['total'])} at {result['sentences_per_second']:,.0f} sentences/s",
     ]
     if selection:

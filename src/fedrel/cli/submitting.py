@@ -23,7 +23,7 @@ from fedrel.experiment.assembly import complete, read_experiment
 from fedrel.federation.nodes.status import ALIVE, ENDED, QUEUED
 from fedrel.util.escaping import shown
 from fedrel.util.files import run_name
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 if TYPE_CHECKING:
     from fedrel.federation.https.session import Session
@@ -192,7 +192,7 @@ def tables(found: dict[str, Any]) -> Table:
             Text(shown(name, 60)),
             Text("yes", "green") if name in found["connected"] else Text("no", "red"),
             Text(seen),
-            Text(megabytes(mine.get("bytes", 0)) if mine else ""),
+            Text(format_bytes(mine.get("bytes", 0)) if mine else ""),
             Text(str(failures), "red" if failures else ""),
             Text(str(suspicions), "red" if suspicions else ""),
             Text(shown(problem, _CELL)),

@@ -17,7 +17,7 @@ from fedrel.cli.pool import Job, run_missing
 from fedrel.cli.show import read_json
 from fedrel.errors import UserError
 from fedrel.sweeps import tuning
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 _SHOWN = 20  # trials in the printed table; tune.json has them all
 
@@ -50,8 +50,8 @@ def tune(
         "best": ranking[0],
         "trials": ranking,
     }
-    write_whole(folder / "best.toml", config.to_toml(config.to_table(best.experiment)))
-    write_whole(folder / "tune.json", json.dumps(report, indent=1) + "\n")
+    write_atomic(folder / "best.toml", config.to_toml(config.to_table(best.experiment)))
+    write_atomic(folder / "tune.json", json.dumps(report, indent=1) + "\n")
     if json_:
         print_json(json.dumps(report, indent=1))
         return

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fedrel.corpus import NA, SPLITS, Instance
 from fedrel.data.store import COLUMNS, VERSION, Dataset
 from fedrel.errors import UserError
-from fedrel.util.files import folder_whole, write_whole
+from fedrel.util.files import atomic_folder, write_atomic
 
 
 @dataclass
@@ -101,7 +101,7 @@ def build(
         raise UserError(f'every sentence has the label "{order[0]}": there is nothing to tell apart')
     relabel = np.zeros(len(order), dtype=np.int32)
     relabel[[labels.numbers[name] for name in order]] = np.arange(len(order))
-    with folder_whole(folder, others_do=True, private=True) as new:
+    with atomic_folder(folder, keep_existing=True, private=True) as new:
         for name, filled in columns.items():
             filled.save(new, name, relabel)
         for name, numbering in (("words", words), ("entities", entities), ("sources", sources)):
@@ -122,7 +122,7 @@ def build(
             "held": dict(held or {}),
             "held_out": {split: dict(sizes) for split, sizes in (held_out or {}).items()},
         }
-        write_whole(new / "meta.json", json.dumps(meta, indent=1), private=True)
+        write_atomic(new / "meta.json", json.dumps(meta, indent=1), private=True)
     return Dataset(folder)
 
 

@@ -10,7 +10,7 @@ from fedrel.config import Extractor
 from fedrel.data.store import Ints, Split
 from fedrel.encoding.packed import PackedShard, pack
 from fedrel.encoding.vocabulary import Vocabulary
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 _VOCABULARY = "vocabulary.txt"
 
@@ -36,7 +36,7 @@ class WordEncoding:
 
     def save(self, folder: Path) -> list[str]:
         """Writes the vocabulary for `load`; returns the names of the files."""
-        write_whole(folder / _VOCABULARY, "\n".join(self.vocabulary.words))
+        write_atomic(folder / _VOCABULARY, "\n".join(self.vocabulary.words))
         return [_VOCABULARY]
 
     def __len__(self) -> int:

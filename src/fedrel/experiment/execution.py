@@ -36,7 +36,7 @@ from fedrel.protocol.replies import trained
 from fedrel.protocol.round import Ask, Replies, broadcast
 from fedrel.protocol.run import Completed, run
 from fedrel.protocol.tasks import form_of, training_tasks
-from fedrel.util.files import folder_whole, write_whole
+from fedrel.util.files import atomic_folder, write_atomic
 from fedrel.util.profiling import phase, watched
 from fedrel.version import installed_version
 
@@ -136,10 +136,10 @@ class Execution:
     def _begin(self) -> None:
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             raise UserError(f"{self.out} is not empty; go on with --resume {self.out}, or choose another --out")
-        with folder_whole(self.out) as new:  # a folder that exists can be gone on with
-            write_whole(new / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
+        with atomic_folder(self.out) as new:  # a folder that exists can be gone on with
+            write_atomic(new / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
             for log in ("metrics.jsonl", "ledger.jsonl"):
-                write_whole(new / log, "")
+                write_atomic(new / log, "")
             self._save(new)
 
     def _go_on(self) -> None:
@@ -166,7 +166,7 @@ class Execution:
         # A round that was cut off is repeated: what it had already logged goes.
         for name in ("metrics.jsonl", "ledger.jsonl"):
             lines = (self.out / name).read_text(encoding="utf-8").splitlines(keepends=True)
-            write_whole(self.out / name, "".join(_up_to(lines, self.standing.rounds)))
+            write_atomic(self.out / name, "".join(_up_to(lines, self.standing.rounds)))
 
     def _at_home(self, value: Value) -> Value:
         """Where the server computes."""
@@ -367,7 +367,7 @@ class Execution:
             "data": setup.dataset.meta
             | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, evaluated)), *_warnings(suspects)]},
         }
-        write_whole(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
+        write_atomic(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
         standing.seconds += time.perf_counter() - begin
         result = {
             "method": setup.experiment.method["name"],
@@ -389,7 +389,7 @@ class Execution:
             result["suspicions"] = suspects
         if setup.at_home:
             result["held_out"] = _held_out(setup, best_line, evaluated)
-        write_whole(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        write_atomic(self.out / "result.json", json.dumps(result, indent=1) + "\n")
         self.close()
         return result
 

@@ -22,7 +22,7 @@ from fedrel.experiment.models import assemble, build_model
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.protocol.checkpoint import load_weights, save_weights
-from fedrel.util.files import sha256, write_whole
+from fedrel.util.files import sha256, write_atomic
 from fedrel.util.seeds import seeded
 from fedrel.version import installed_version
 
@@ -73,7 +73,7 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
         "calibration": asdict(calibration),
         "sha256": {name: sha256(folder / name) for name in sorted(set(names))},
     }
-    write_whole(folder / _CONFIG, json.dumps(described | {"seal": _seal(described)}, indent=1) + "\n")
+    write_atomic(folder / _CONFIG, json.dumps(described | {"seal": _seal(described)}, indent=1) + "\n")
 
 
 def load_model(folder: Path) -> SavedModel:

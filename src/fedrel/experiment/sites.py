@@ -20,7 +20,7 @@ from fedrel.privacy.blind import blind, of_round, of_run
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.replies import weighable
 from fedrel.protocol.site import Notes, Site, nobody_judges
-from fedrel.util.lru import Recent
+from fedrel.util.lru import LruCache
 from fedrel.util.profiling import timed
 
 _PACKED = 2**28  # bytes of packed text that may stay in memory; the store itself is mapped, not read
@@ -65,7 +65,7 @@ class Sites(Mapping[str, Site]):
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._notes: dict[str, Notes] = {}
         # A round of all platforms must find all of their text still packed; it takes twice its words, not more
-        self._made = Recent[Site](max(_PACKED, 3 * dataset.train.tokens.nbytes))
+        self._made = LruCache[Site](max(_PACKED, 3 * dataset.train.tokens.nbytes))
         self._judges = {}
         if algorithm.needs_judges:
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)

@@ -39,7 +39,7 @@ from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, f
 from fedrel.protocol.round import Ask
 from fedrel.protocol.tasks import answer, tasks
 from fedrel.util.escaping import shown
-from fedrel.util.files import private_folder, run_name, write_whole
+from fedrel.util.files import private_folder, run_name, write_atomic
 
 MOST_PAYLOAD = 16 * 2**30  # bytes of a request
 _KEPT_ROUNDS = 2  # snapshots of memory: a coordinator that lost a round asks for it again
@@ -307,7 +307,7 @@ class Gate:
         else:
             _tidy(self.worker.home.memory)
         try:
-            write_whole(private_folder(folder) / "seen.json", json.dumps(now), private=True)
+            write_atomic(private_folder(folder) / "seen.json", json.dumps(now), private=True)
             return None
         except OSError as error:
             _say(f"{path}: {error.strerror}")

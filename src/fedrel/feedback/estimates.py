@@ -31,7 +31,7 @@ from fedrel.corpus.lines import json_object, numbered_lines
 from fedrel.errors import UserError
 from fedrel.feedback.store import VERDICTS
 from fedrel.feedback.users import named_rows
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 _TRUTH = {"true": True, "false": False}
 _Z = 1.959964  # the 97.5th percentile of the normal distribution
@@ -188,7 +188,7 @@ def write_users(estimates: Estimates, path: Path) -> None:
     )
     writer.writerow(("user", "gamma", "delta"))
     writer.writerows((it.user, f"{it.gamma.shrunk:.6f}", f"{it.delta.shrunk:.6f}") for it in estimates.users)
-    write_whole(path, content.getvalue())
+    write_atomic(path, content.getvalue())
 
 
 def _fields(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.feedback.store import LONGEST_USER, TIME, VERDICTS, Given, Store, TakenBack, check_text
-from fedrel.util.files import stream_whole
+from fedrel.util.files import open_atomic
 
 _KINDS = {  # by field: its type, and what a message calls that
     **dict.fromkeys(Given._fields, (str, "a string")),
@@ -27,7 +27,7 @@ def export(store: Store, path: Path) -> int:
     read the file.
     """
     verdicts = store.history()
-    with stream_whole(path, private=True) as file:
+    with open_atomic(path, private=True) as file:
         for it in verdicts:
             back = it.taken_back and it.taken_back._asdict()
             file.write(json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n")

@@ -26,7 +26,7 @@ from typing import Self
 
 from fedrel.errors import UserError
 from fedrel.privacy.entries import COORDINATOR, FIRST, HEADER, Entry, Field, Line, decode, decode_simulated, encode
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 __all__ = [
     "FILE",
@@ -217,7 +217,7 @@ def _end(descriptor: int) -> tuple[bytes | None, bytes]:
 def _set_aside(path: Path, content: bytes) -> Path:
     names = (path.with_name(f"{path.name}.torn-{number}") for number in itertools.count(1))
     aside = next(name for name in names if not name.exists())
-    write_whole(aside, content, private=True)
+    write_atomic(aside, content, private=True)
     return aside
 
 

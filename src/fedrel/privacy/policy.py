@@ -17,7 +17,7 @@ from fedrel import config
 from fedrel.config import Experiment, Extractor, number
 from fedrel.errors import UserError, suggest
 from fedrel.privacy.entries import HEADER, Field
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 from fedrel.util.plugins import Origin
 
 FILE = "policy.toml"
@@ -196,7 +196,7 @@ class Policy(_Rules):
 def install(path: Path) -> None:
     """Writes a file that explains the rules, all commented out, unless there is a file already."""
     if not path.exists():
-        write_whole(path, TEMPLATE)
+        write_atomic(path, TEMPLATE)
 
 
 def _bytes(size: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from fedrel.errors import UserError
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import CodecError, Record, metadata, seal, unseal
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Checkpoint:
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     parts = {"state": checkpoint.state} | {f"memory.{name}": memory for name, memory in checkpoint.memories.items()}
     record: Record = {f"{part}|{field}": value for part, values in parts.items() for field, value in values.items()}
-    write_whole(folder / "round.safetensors", seal(record, {"progress": json.dumps(checkpoint.progress)}))
+    write_atomic(folder / "round.safetensors", seal(record, {"progress": json.dumps(checkpoint.progress)}))
 
 
 def load(folder: Path) -> Checkpoint:
@@ -42,7 +42,7 @@ def load(folder: Path) -> Checkpoint:
 
 
 def save_record(path: Path, record: Record) -> None:
-    write_whole(path, seal(record))
+    write_atomic(path, seal(record))
 
 
 def load_record(path: Path) -> Record:
@@ -50,7 +50,7 @@ def load_record(path: Path) -> Record:
 
 
 def save_weights(path: Path, weights: Named) -> None:
-    write_whole(path, seal({"weights": weights}))
+    write_atomic(path, seal({"weights": weights}))
 
 
 def load_weights(path: Path) -> Named:

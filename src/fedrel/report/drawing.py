@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +112,7 @@ def save(figure: Figure, path: Path, kind: str = "", dpi: int = 200) -> None:
     kind = kind or path.suffix.lower()
     content = io.BytesIO()
     figure.savefig(content, format=kind[1:], dpi=dpi, metadata=METADATA[kind])
-    write_whole(path, content.getvalue())
+    write_atomic(path, content.getvalue())
 
 
 def svg_element(figure: Figure, name: str, label: str) -> str:

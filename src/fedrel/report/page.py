@@ -14,9 +14,9 @@ from fedrel.errors import UserError
 from fedrel.report import charts
 from fedrel.report.heatmap_svg import confusion_chart, labels_chart
 from fedrel.util.escaping import shown
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 from fedrel.util.templates import environment
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 _SHOWN_NAMES = {"p@100": "P@100", "p@200": "P@200", "p@300": "P@300", "p@mean": "P@mean", "max_f1": "max F1"}
 _SHOWN_NAMES |= {"micro_f1": "micro F1", "micro_precision": "micro precision", "micro_recall": "micro recall"}
@@ -64,9 +64,9 @@ def write_report(folder: Path) -> Path:
     """
     pages = environment("fedrel.report")
     pages.filters |= {"score": "{:.3f}".format, "percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-    pages.filters |= {"size": megabytes, "time": _time, "metric": _metric, "foldable": _foldable}
+    pages.filters |= {"size": format_bytes, "time": _time, "metric": _metric, "foldable": _foldable}
     path = folder / "report.html"
-    write_whole(path, pages.get_template("report.html.j2").render(_contents(folder)), private=True)  # quotes sentences
+    write_atomic(path, pages.get_template("report.html.j2").render(_contents(folder)), private=True)  # quotes sentences
     return path
 
 

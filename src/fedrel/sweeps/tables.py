@@ -14,7 +14,7 @@ from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.significance import randomisation
 from fedrel.sweeps.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
-from fedrel.util.units import megabytes
+from fedrel.util.units import format_bytes
 
 _ABREAST = 4  # columns per table
 _ENOUGH = 3  # seeds; with two, twice the standard error means little
@@ -239,11 +239,11 @@ def _number(metric: str, value: float, report: Mapping[str, Any], sign: str = ""
     if metric == "rounds_to_target":
         return f"{value:{sign}.1f}"
     if metric in COSTS:
-        return f"{'-' if value < 0 else sign}{megabytes(abs(value))}"
+        return f"{'-' if value < 0 else sign}{format_bytes(abs(value))}"
     scale = report.get("scale", 1.0)
     return f"{value * scale:{sign}.{3 if scale < 10 else 2}f}"
 
 
 def _published_number(metric: str, value: float) -> str:
     """A number of a paper, on the paper's own scale."""
-    return megabytes(value) if metric in COSTS and metric != "rounds_to_target" else f"{value:g}"
+    return format_bytes(value) if metric in COSTS and metric != "rounds_to_target" else f"{value:g}"

@@ -26,7 +26,7 @@ from fedrel.sweeps.settings import (
     require_data_used,
     with_data_path,
 )
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 TRIAL = "trial.json"
 _TRIES = 100  # draws per trial of a random search, until one differs from those before; a small space may run out
@@ -130,7 +130,7 @@ def end_trial(execution: Execution, folder: Path) -> str:
         "rounds": standing.rounds,
         "seconds": standing.seconds,
     }
-    write_whole(folder / TRIAL, json.dumps(result, indent=1) + "\n")
+    write_atomic(folder / TRIAL, json.dumps(result, indent=1) + "\n")
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
     metric = experiment.training.metric
     return f"dev {metric} {result['dev'][metric]:.3f}, best round {standing.best_round} of {standing.rounds}"

@@ -24,12 +24,12 @@ _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def write_whole(path: Path, content: bytes | bytearray | str, *, private: bool = False) -> None:
+def write_atomic(path: Path, content: bytes | bytearray | str, *, private: bool = False) -> None:
     """Writes a file atomically: it is written under a temporary name and then renamed, so that a crash or a full disk
     leaves the old file or none. A symbolic link at `path` is replaced, not followed. `private`: mode 0600 instead of
     the umask's.
     """
-    with stream_whole(path, private=private) as file:
+    with open_atomic(path, private=private) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -43,7 +43,7 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def stream_whole(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+def open_atomic(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """Opens a file for writing that appears under its name only once the block has ended without an exception.
 
     `private`: mode 0600 instead of the umask's.
@@ -64,12 +64,12 @@ def stream_whole(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def folder_whole(path: Path, *, others_do: bool = False, private: bool = False) -> Iterator[Path]:
+def atomic_folder(path: Path, *, keep_existing: bool = False, private: bool = False) -> Iterator[Path]:
     """Yields an empty temporary folder, which is renamed to `path` once the block has ended without an exception.
 
-    Raises OSError if `path` is a symbolic link or a folder with files in it; with `others_do`, an existing folder is
-    taken to be the same one, finished first by another process, and kept. `private`: modes 0700 and 0600 for the folder
-    and everything in it.
+    Raises OSError if `path` is a symbolic link or a folder with files in it; with `keep_existing`, an existing folder
+    is taken to be the same one, finished first by another process, and kept. `private`: modes 0700 and 0600 for the
+    folder and everything in it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path)
@@ -83,7 +83,7 @@ def folder_whole(path: Path, *, others_do: bool = False, private: bool = False) 
         try:
             temporary.replace(path)
         except OSError:
-            if not (others_do and path.is_dir()):
+            if not (keep_existing and path.is_dir()):
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 _WAITING = 3  # items per process that are submitted ahead; the rest is not read yet
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Generator[Result, None, None]:
+def map_in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Generator[Result, None, None]:
     """Yields work(item) for every item, in order, from up to `workers` forked processes.
 
     `work` need not be picklable and may hold large data (a knowledge base): the processes inherit it. With fewer than

@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedrel.errors import UserError
 from fedrel.federation.kits.kit import COORDINATOR, FORMAT, MEMBERS, Party, Role, read_certificate, read_json, read_key
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 CA = "ca"
 LOCAL_HOSTS = ("localhost", "127.0.0.1")  # names of the coordinator on its own machine
@@ -233,7 +233,7 @@ def to_json(content: object) -> bytes:
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file that only its owner can read, and creates its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(path, content, private=True)
+    write_atomic(path, content, private=True)
 
 
 def make_private(folders: Sequence[Path]) -> None:

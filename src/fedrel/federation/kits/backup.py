@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from fedrel.errors import UserError
 from fedrel.federation.kits.authority import make_private
 from fedrel.federation.kits.kit import Kit, open_kit
-from fedrel.util.files import folder_whole, write_whole
+from fedrel.util.files import atomic_folder, write_atomic
 
 _MARK = b"fedrel kit 1\n"
 _SALT, _NONCE = 16, 12
@@ -43,7 +43,7 @@ def backup(kit: Kit, file: Path, passphrase: str) -> int:
         raise UserError(f"{kit.folder}: more than 2 GB; move old files out of its memory/ folder, then try again")
     salt, nonce = secrets.token_bytes(_SALT), secrets.token_bytes(_NONCE)
     sealed = AESGCM(_key(passphrase, salt)).encrypt(nonce, content.getvalue(), _MARK)
-    write_whole(file, _MARK + salt + nonce + sealed, private=True)
+    write_atomic(file, _MARK + salt + nonce + sealed, private=True)
     return count
 
 
@@ -65,7 +65,7 @@ def restore(file: Path, folder: Path, passphrase: str) -> Kit:
         opened = AESGCM(_key(passphrase, salt)).decrypt(nonce, sealed, _MARK)
     except (InvalidTag, ValueError):
         raise UserError(f"{file}: the passphrase is wrong, or the file is damaged") from None
-    with folder_whole(folder, private=True) as whole:
+    with atomic_folder(folder, private=True) as whole:
         with tarfile.open(fileobj=io.BytesIO(opened), mode="r:gz") as archive:
             archive.extractall(whole, filter="data")
         make_private([whole])

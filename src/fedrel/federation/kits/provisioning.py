@@ -51,7 +51,7 @@ from fedrel.federation.kits.kit import (
     open_kit,
 )
 from fedrel.privacy import policy
-from fedrel.util.files import folder_whole
+from fedrel.util.files import atomic_folder
 
 __all__ = ["Federation", "add", "check_name", "new", "read", "renew", "revoke"]
 
@@ -75,7 +75,7 @@ def new(
     for name, role in wanted:
         check_name(name, role, entries)
         entries[name] = Entry(role)
-    with folder_whole(folder, private=True) as whole:
+    with atomic_folder(folder, private=True) as whole:
         federation = Federation(whole, f"fedrel-{secrets.token_hex(8)}", host, port, days, entries)
         authority = Authority.make(federation)
         key = secrets.token_bytes(KEY_BYTES)

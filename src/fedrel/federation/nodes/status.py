@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
-from fedrel.util.files import run_name, write_whole
+from fedrel.util.files import run_name, write_atomic
 
 ALIVE = ("starting", "running", "waiting")
 ENDED = ("done", "failed", "stopped")
@@ -99,4 +99,4 @@ def _alike(found: dict[str, Any], defaults: Mapping[str, Any]) -> bool:
 
 def write_status(path: Path, status: Mapping[str, Any]) -> None:
     """Replaces a status file, completely or not at all."""
-    write_whole(path, json.dumps(status, indent=1), private=True)
+    write_atomic(path, json.dumps(status, indent=1), private=True)

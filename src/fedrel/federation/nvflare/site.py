@@ -12,7 +12,7 @@ from typing import Any
 from fedrel.errors import UserError
 from fedrel.federation.nvflare.job import CONTROLLER, EXECUTOR
 from fedrel.federation.nvflare.node_link import SETTINGS
-from fedrel.util.files import write_whole
+from fedrel.util.files import write_atomic
 
 _RESOURCES = "resources.json"
 _ALLOWED = "class_allow_list"
@@ -32,10 +32,10 @@ def furnish(kit: Path, socket: Path) -> list[Path]:
     resources = local / _RESOURCES
     found = _read(resources if resources.exists() else local / f"{_RESOURCES}.default")
     written = [local / SETTINGS]
-    write_whole(written[0], json.dumps({"relay": str(socket)}) + "\n")
+    write_atomic(written[0], json.dumps({"relay": str(socket)}) + "\n")
     if _ALLOWED in found and wanted not in found[_ALLOWED]:
         found[_ALLOWED].append(wanted)
-        write_whole(resources, json.dumps(found, indent=2) + "\n")
+        write_atomic(resources, json.dumps(found, indent=2) + "\n")
         written.append(resources)
     return written
 
