@@ -15,7 +15,6 @@ from fedrel.cli.frame import guarded
 from fedrel.config import Data
 from fedrel.data import loading
 from fedrel.errors import UserError
-from fedrel.feedback import VERDICTS
 from fedrel.feedback.estimates import (
     GradedVerdict,
     Prior,
