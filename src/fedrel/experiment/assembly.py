@@ -185,6 +185,9 @@ def _objection(experiment: Experiment) -> str | None:
 
 @timed("data")
 def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line: None) -> Setup:
+    """Everything that a run of this experiment needs: data loaded and divided, a fresh model, the algorithm. Raises
+    UserError if the settings do not fit each other or the data. `say` is told what takes long.
+    """
     experiment = complete(experiment)
     algorithm, denoiser = choose_method(experiment.method)
     set_arithmetic(experiment)
