@@ -22,6 +22,7 @@ def test_a_package_says_what_is_public(name):
     )
     assert public == [*sorted(constants), *sorted(classes), *sorted(functions)]
     for it in public:
+        assert not (ROOT / name / f"{it}.py").exists(), f"{it} hides the module of the same name"
         part = getattr(package, it)
         own = inspect.isclass(part) or inspect.isfunction(part)
         assert not own or inspect.getdoc(part), f"{it} has no docstring"

@@ -16,7 +16,7 @@ The limits do not hide a file's existence, size or timestamps; do not stop a pro
 timestamps of a file that its user owns; and do not distinguish network addresses.
 """
 
-from fedrel.sandbox.confine import Limits, Protection, available, confine
 from fedrel.sandbox.paths import python_paths
+from fedrel.sandbox.process import Limits, Protection, available, confine
 
 __all__ = ["Limits", "Protection", "available", "confine", "python_paths"]
