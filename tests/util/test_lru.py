@@ -1,15 +1,14 @@
-"""Platforms whose text was let go are made anew, and remember."""
+"""The least recently used are evicted; platforms whose text was evicted are made again, and remember."""
 
 import torch
 
-from fedrel.experiment import assembly
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
 from fedrel.util.lru import _OVERHEAD, LruCache
 from tests.algorithms.tiny import experiment
 
 
-def test_the_longest_unused_are_let_go():
+def test_the_least_recently_used_are_evicted():
     made = []
 
     def get(name):
@@ -32,13 +31,14 @@ def test_one_that_is_too_large_stays_while_it_is_the_last():
     assert len(recent) == 1
 
 
-def test_memory_and_scratch_survive_when_the_text_is_let_go(tmp_path, monkeypatch):
+def test_memory_and_scratch_survive_when_the_text_is_evicted(tmp_path):
     """Lazy MIL keeps its choice until the platform trains, SCAFFOLD its control variate for good."""
     for method, *settings in (("lazy-mil", "method.warmup=0"), ("scaffold",)):
         ended = []
         for limit in (2**30, 0):
-            monkeypatch.setattr(assembly, "_PACKED", limit)
-            execution = Execution(prepare(experiment(method, "pcnn", *settings)), tmp_path / f"{method}-{limit}")
+            setup = prepare(experiment(method, "pcnn", *settings))
+            setup.sites._made.limit = limit
+            execution = Execution(setup, tmp_path / f"{method}-{limit}")
             lines = [progress.line for progress in execution.rounds()]
             memories = execution._engine.memories()
             ended.append((execution.state["weights"], [line["selection"] for line in lines], sorted(memories)))

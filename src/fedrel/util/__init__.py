@@ -1,6 +1,6 @@
-"""Helpers that know nothing about relation extraction: files, processes, seeds, caches, timing.
+"""Helpers that know nothing about relation extraction: files, processes, seeds, caches, timing, plug-ins.
 
-Import them from their modules: `fedrel.util.seeds` needs torch, the others do without.
+Import them from their modules.
 """
 
 __all__: list[str] = []

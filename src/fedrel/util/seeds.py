@@ -1,10 +1,17 @@
-"""Random seeds derived from names, so that draws never depend on order, process or machine."""
+"""Random seeds derived from names, so that draws never depend on order, process or machine.
+
+torch is imported where it is used: a process that only derives seeds does without.
+"""
+
+from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(*parts: object) -> int:
@@ -15,12 +22,16 @@ def derive(*parts: object) -> int:
 
 def generator(seed: int, device: torch.device) -> torch.Generator:
     """A generator of its own, independent of torch's global one, so that platforms can run in parallel."""
+    import torch
+
     return torch.Generator(device).manual_seed(seed)
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seeds torch's global CPU generator inside the block and restores it afterwards. Not thread-safe."""
+    import torch
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
