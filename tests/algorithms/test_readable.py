@@ -7,17 +7,10 @@ import pytest
 
 import fedrel.algorithms
 
-FILES = sorted(Path(fedrel.algorithms.__file__).parent.glob("*.py"))
+FILES = sorted(path for path in Path(fedrel.algorithms.__file__).parent.glob("*.py") if path.stem != "__init__")
 MOST = 75  # lines of code, without docstrings and imports
 ALLOWED = {
-    *(
-        "fedrel.algorithms",
-        "fedrel.config",
-        "fedrel.denoisers",
-        "fedrel.feedback",
-        "fedrel.learning",
-        "fedrel.protocol",
-    ),
+    *(f"fedrel.{it}" for it in ("algorithms", "config", "denoisers", "errors", "feedback", "learning", "protocol")),
     *("collections", "dataclasses", "typing", "torch"),
 }
 
