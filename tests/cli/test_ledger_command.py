@@ -118,7 +118,7 @@ def test_a_broken_chain_is_shown_and_fails_when_asked(fedrel, refused, kit):
     problems = json.loads(fedrel("ledger", "show", kit, "--json").out)["problems"]
     assert [it["line"] for it in problems] == [3, 4]
     assert refused("ledger", "show", kit, "--verify") == (
-        f"{path}:3: this line does not follow the line before it: lines were changed, cut out, added or moved here; "
+        f"{path}:3: this line does not follow the line before it: lines were changed, removed, added or moved here; "
         "in all, 2 of 6 lines were changed"
     )
 
@@ -169,5 +169,5 @@ def test_what_is_no_ledger_is_refused(refused, kit, tmp_path):
     assert refused("ledger", "show", "none") == "none: no such file or folder"
     assert "empty: no ledger.jsonl here or in empty/ledger" in refused("ledger", "show", "empty")
     assert "text.jsonl: not a ledger" in refused("ledger", "show", "text.jsonl")
-    assert "bytes: no ledger" in refused("ledger", "show", "bytes")
+    assert "bytes: not a ledger" in refused("ledger", "show", "bytes")
     assert refused("ledger", "show", kit, "--run", "lasy").endswith('no run "lasy"; did you mean "lazy"?')
