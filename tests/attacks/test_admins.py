@@ -84,7 +84,7 @@ def test_an_admin_cannot_impersonate_another(place):
 def test_a_viewer_with_an_admins_signature_may_not_submit(place):
     answer = send(place, command(place), by="viewer")
     assert answer.status == 403
-    place.named(place.last_source, "is not for a viewer")
+    place.named(place.last_source, "is not for the role viewer")
 
 
 @slow

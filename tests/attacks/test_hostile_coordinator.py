@@ -307,7 +307,7 @@ def test_a_request_to_train_on_one_fact_gets_no_model(tyrant):
     reply, payload = tyrant.ask("train", {"best": Named(best=bars)}, run=run, run_id=run_id)
     assert (reply.state, payload) == ("refused", b"")
     assert len(tyrant.left()) == left
-    refused(tyrant, 0, "its policy requires at least 20 sentences")
+    refused(tyrant, 0, "its policy requires more sentences behind what it sends")
 
 
 @slow

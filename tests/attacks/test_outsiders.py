@@ -92,7 +92,7 @@ def test_a_platform_of_another_federation_is_refused(place, tmp_path):
 def test_a_certificate_is_accepted_only_while_it_is_valid(place, tmp_path, since, until):
     source = address()
     refused_tls(place.port, context(certify(place, tmp_path / "tls", since=since, until=until)), source)
-    assert "not valid now" in place.named(source)["why"]
+    assert "not currently valid" in place.named(source)["why"]
 
 
 @slow
@@ -170,7 +170,7 @@ def test_a_revoked_party_is_disconnected_within_a_second(place):
         refusal = place.ask("gone", "POST", "/v1/poll", poll())
         assert (refusal.status, b'"final": true' in refusal.content) == (403, True)
         place.named(place.last_source, "revoked")
-        assert other.ask("POST", "/v1/leave", b"{}").status == 200, "somebody else was cut off"
+        assert other.ask("POST", "/v1/leave", b"{}").status == 200, "another party was disconnected"
 
 
 @slow
