@@ -74,7 +74,7 @@ def test_killed(who, what, when, world, uninterrupted, tmp_path):
 
 def test_a_platform_that_leaves_is_not_waited_for(world, tmp_path):
     with Deployment(tmp_path, world) as federation:
-        begin(federation, "--set", "engine.deadline=600", "--set", "training.epochs=60", "--set", "training.rounds=3")
+        begin(federation, "--set", "engine.deadline=600", "--set", "training.epochs=600", "--set", "training.rounds=3")
         before = federation.wait("run", in_phase("train", 1))
         for name in ("p0", "p2"):
             os.kill(federation.processes(name)["worker"], signal.SIGSTOP)
