@@ -56,6 +56,7 @@ def test_a_method_of_another_package_keeps_to_all_rules(installed):
     assert len(digest(installed, "fednova")) == 64
 
 
+@pytest.mark.slow
 def test_a_format_of_another_package_keeps_to_all_rules(installed, tmp_path):
     assert len(digest(installed, "tacred", "--data", write_tacred(tmp_path / "tacred"))) == 64
 
@@ -79,6 +80,7 @@ def test_parts_of_another_package_run_together_and_are_listed(installed, tmp_pat
     assert "micro_f1" in result["test"]  # its labels are gold
 
 
+@pytest.mark.slow
 def test_without_the_package_its_names_are_unknown(tmp_path):
     done = fedrel(dict(os.environ), "run", "--set", "method.name=fednova", "--out", tmp_path / "run")
     assert done.returncode == 2 and 'method.name = "fednova" is no method' in done.stderr

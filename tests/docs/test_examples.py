@@ -10,7 +10,11 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+QUICK = ("method", "train")
+SCRIPTS = [it if it.stem in QUICK else pytest.param(it, marks=pytest.mark.slow) for it in EXAMPLES]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_an_example_runs(script, tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "FEDREL_CACHE": str(tmp_path)}

@@ -245,7 +245,7 @@ def test_with_public_sentences_nobody_is_asked_and_nobody_can_be(public, apart, 
 def test_feedback_needs_public_sentences(carved):
     experiment = read(carved, "method.name=feedback", "extractor.embeddings=trainable")
     for build in (prepare, lambda it: coordinate(it, carved / "coordinator", PLATFORMS)):
-        with pytest.raises(UserError, match="feedback estimates how its seed model errs on the coordinator's own dev"):
+        with pytest.raises(UserError, match="Feedback needs gold sentences at the coordinator; add a dev file"):
             build(experiment)
 
 

@@ -37,7 +37,7 @@ def settings_of(method, kind, *more):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["pcnn", "text"])
+@pytest.mark.parametrize("kind", ["pcnn", pytest.param("text", marks=pytest.mark.slow)])
 def test_every_method_learns_the_same_as_one_by_one(method, kind, tmp_path):
     alone = run(settings_of(method, kind, "engine.stacked=off"), tmp_path / "alone")
     together = run(settings_of(method, kind, "engine.stacked=on"), tmp_path / "together")
