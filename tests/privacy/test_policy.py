@@ -13,7 +13,7 @@ from fedrel.algorithms import METHODS
 from fedrel.errors import UserError
 from fedrel.privacy import policy as policies
 from fedrel.privacy.entries import Field
-from fedrel.privacy.policy import TEMPLATE, Fields, Methods, Policy, Settings, Size
+from fedrel.privacy.policy import TEMPLATE, Fields, Methods, Plugins, Policy, Settings, Size
 
 HEADER = Field("(header)", "", (), 100)
 
@@ -50,9 +50,10 @@ def test_the_template_has_no_rules_and_shows_all_of_them(tmp_path):
     policies.install(path)
     assert Policy.read(path) == Policy()
     assert all(line.startswith("# ") for line in path.read_text().splitlines() if line)
-    rules = re.sub(r"^# (?=\[|\w+ = )", "", TEMPLATE, flags=re.MULTILINE)
+    rules = re.sub(r"^# (?=\[|\w+ = )", "", TEMPLATE, flags=re.MULTILINE).replace("sha256:…", f"sha256:{'0' * 64}")
     assert policy(tmp_path, rules, methods=METHODS) == Policy(
         methods=Methods(allow=("feded",), forbid=("scaffold",)),
+        plugins=Plugins(allow=(f"fednova sha256:{'0' * 64}",)),
         fields=Fields(allow=("log/p", "sentences", "words", "unknown_words"), forbid=("*/words",)),
         size=Size(round="5 MB", run="1 GB"),
         settings=Settings(embeddings="frozen", blinded=True, min_sentences=100),
