@@ -7,8 +7,11 @@ from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
 from tests.algorithms.tiny import cases, experiment
 
+FAST = ("pcnn", "bert")
+CASES = [it if it[1] in FAST else pytest.param(*it, marks=pytest.mark.slow) for it in cases()]
 
-@pytest.mark.parametrize(("method", "extractor"), cases())
+
+@pytest.mark.parametrize(("method", "extractor"), CASES)
 def test_two_rounds_of_every_method_on_every_extractor(method, extractor, tmp_path):
     execution = Execution(prepare(experiment(method, extractor)), tmp_path / "run")
     start = {name: value.clone() for name, value in execution.setup.weights.items()}

@@ -99,7 +99,7 @@ def parts(monkeypatch):
     [
         ("method", "Undeclared", "its tasks declare what they reply"),
         ("method", "Random", "the same seed gives the same weights"),
-        ("method", "Forgetful", "the same seed gives the same weights"),
+        pytest.param("method", "Forgetful", "the same seed gives the same weights", marks=pytest.mark.slow),
         ("method", "Divides", "a round in which nobody answers"),
         ("denoiser", "First", "scores do not depend on the order"),
         ("extractor", "Centred", "one vector a sentence, whatever else"),
