@@ -4,9 +4,12 @@ with one pair of entities each, or labelled texts.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+from fedrel.errors import UserError
 
 SPLITS = ("train", "dev", "test")
 NA = "NA"  # the relation of a pair that no fact joins
@@ -17,10 +20,11 @@ SHOWN = 5  # rows named by line, wherever rows are named
 class Mention:
     """An entity in a sentence: tokens[start:end]."""
 
-    id: str
+    id: str  # in a knowledge base, the same in every document; empty: known within its document alone
     start: int
     end: int
     type: str = ""  # a drug, a disease, …; empty: unknown
+    local: str = ""  # without an id: what the document calls it; empty: it is known by its place in the sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Instance:
     """One sentence with one pair of entities and the (noisy) label of that pair.
 
     `source` says who wrote the sentence. `expressed` is the hidden truth "this sentence states the relation", known
-    for synthetic data only and used only to measure how well a method selects sentences.
+    for synthetic data only and used only to measure how well a method selects sentences. `document` tells the texts of
+    a file apart, whatever they are called; empty: unknown, the sentence stands alone.
     """
 
     tokens: Sequence[str]
@@ -37,17 +42,25 @@ class Instance:
     relation: str
     source: str = ""
     expressed: bool | None = None
+    document: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An entity that is marked in a document: text[start:end]."""
+    """A mention of an entity that is marked in a document: text[start:end].
+
+    Where a format joins entities rather than mentions (concepts of a database, clusters of mentions), `entities` names
+    those that this is a mention of, and relations may use these names: a relation then holds for every pair of mentions
+    of the one and the other in a sentence. They are ids of a knowledge base if `id` is given, else names within the
+    document.
+    """
 
     key: str  # its name within the document (T1), by which relations refer to it
     start: int
     end: int
     type: str = ""
     id: str = ""  # in a knowledge base; empty: not linked
+    entities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +70,12 @@ class Document:
     id: str
     text: str
     annotations: tuple[Annotation, ...] | None = None  # None: entities are not marked
-    relations: tuple[tuple[str, str, str], ...] | None = None  # (key of the head, relation, key of the tail)
+    # (head, relation, tail): keys of annotations, or names of entities; None: relations are not marked
+    relations: tuple[tuple[str, str, str], ...] | None = None
     where: str = ""  # file, or file:line, for messages
     sentences: tuple[tuple[int, int], ...] | None = None  # text[start:end] of each; None: not given, to be split
+    tokens: tuple[tuple[int, int], ...] | None = None  # text[start:end] of each in order; None: not given, to be split
+    listed: bool = False  # `relations` lists every pair that counts, those without a relation as NA: add no others
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +89,57 @@ class LabelledText:
 
 @dataclass
 class Skipped:
-    """What a reader left out: counted by reason, the first few kept to be shown."""
+    """What a reader left out: counted by reason, the first few kept to be shown.
+
+    A reader calls it for what is left out for a good reason, and calls `bad` for a row that is broken. Broken rows are
+    tolerated up to a share (`data.bad_rows`), which whoever reads checks at the end; with `strict`, the first one is
+    raised.
+    """
 
     reasons: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
+    broken: Counter[str] = field(default_factory=Counter)  # those of `reasons` that are broken rows
+    broken_examples: list[str] = field(default_factory=list)  # whole messages, with file and line
+    strict: bool = False
 
     def __call__(self, where: str, why: str) -> None:
         self.reasons[why] += 1
         if len(self.examples) < SHOWN:
             self.examples.append(f"{where}: {why}")
 
+    def bad(self, error: UserError, where: str = "") -> None:
+        """Counts a broken row by its error, whose message begins with its place; raises it if `strict`."""
+        if self.strict:
+            raise error
+        message = str(error)
+        why = _general(message.removeprefix(f"{where}: ") if where else message)
+        self.broken[why] += 1
+        self.reasons[why] += 1
+        if len(self.broken_examples) < SHOWN:
+            self.broken_examples.append(message)
+        if len(self.examples) < SHOWN:
+            self.examples.append(message)
+
+    def add(self, other: Skipped) -> None:
+        """Adds what another pass left out."""
+        self.reasons += other.reasons
+        self.broken += other.broken
+        self.examples = [*self.examples, *other.examples][:SHOWN]
+        self.broken_examples = [*self.broken_examples, *other.broken_examples][:SHOWN]
+
     @property
     def total(self) -> int:
         return self.reasons.total()
+
+
+_PLACE = re.compile(r"\S*?:\d+: |[^ :]+: (?:row|document) \S+: ")
+_QUOTED = re.compile(r'"[^"]*"')
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\.-?\d+)?(?![\w])")
+
+
+def _general(message: str) -> str:
+    """A message without its place, and with … for quoted words and numbers: the same for all rows of its kind."""
+    return _NUMBER.sub("…", _QUOTED.sub('"…"', _PLACE.sub("", message, count=1)))
 
 
 def lots(documents: Iterable[Document], characters: int) -> Iterator[list[Document]]:
