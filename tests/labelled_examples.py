@@ -158,8 +158,8 @@ def write_brat(folder: Path, count: int) -> None:
     for split in ("train", "dev", "test"):
         (folder / split).mkdir()
         for n in range(count):
-            text = f"Zinc stops {split}ine."
-            rows = ["T1\tDrug 0 4\tZinc\n", f"T2\tGene 11 {len(text) - 1}\t{split}ine\n"]
+            text = f"Zinc stops {split}ine in {n} days."
+            rows = ["T1\tDrug 0 4\tZinc\n", f"T2\tGene 11 {text.index(' in ')}\t{split}ine\n"]
             rows += ["R1\tStops Arg1:T1 Arg2:T2\n"] if n % 2 else []
             (folder / split / f"{split}{n}.txt").write_text(text)
             (folder / split / f"{split}{n}.ann").write_text("".join(rows))

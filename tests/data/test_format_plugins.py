@@ -205,10 +205,10 @@ def test_another_version_of_a_plug_in_reads_the_data_anew(install, tmp_path):
     assert load(data, source="tacred")[1] == []
     install("fedrel_tacred", CODE.replace('"no_relation"', '"per:spouse"'), tacred="FORMAT")
     other, told = load(data, source="tacred")
-    assert told == [f"reading {data} …"]
+    assert told[0] == f"reading {data} …"
     assert (one.relations, other.relations) == (
         ["NA", "org:founded_by", "per:spouse"],
-        ["NA", "no_relation", "org:founded_by"],
+        ["NA", "org:founded_by"],
     )
 
 

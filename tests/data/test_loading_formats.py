@@ -53,7 +53,7 @@ def test_the_same_folders_elsewhere_are_the_same_data_set(tmp_path):
     assert load(tmp_path / "one", source="brat")[0].folder == load(tmp_path / "other", source="brat")[0].folder
 
 
-def test_documents_without_splits_are_split_by_pair(tmp_path):
+def test_documents_without_splits_are_split_by_document(tmp_path):
     write_brat(tmp_path, 60)
     dataset, told = load(tmp_path / "train", source="brat")
     assert sum("carved from train" in line for line in told) == 2
