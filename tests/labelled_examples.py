@@ -128,6 +128,45 @@ def json_documents(mark: str, count: int = 4) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def spert(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "tokens": ["Zinc", "stops", f"{mark}ine", "."],
+            "entities": [{"type": "drug", "start": 0, "end": 1}, {"type": "gene", "start": 2, "end": 3}],
+            "relations": [{"type": "stops", "head": 0, "tail": 1}] if n % 2 else [],
+            "orig_id": f"{mark}{n}",
+        }
+        for n in range(count)
+    ]
+    return json.dumps(rows)
+
+
+def dygie(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "doc_key": f"{mark}{n}",
+            "sentences": [["So", "it", "is", "."], ["Zinc", "stops", f"{mark}ine", "."]],
+            "ner": [[], [[4, 4, "drug"], [6, 6, "gene"]]],
+            "relations": [[], [[4, 4, 6, 6, "stops"]] if n % 2 else []],
+        }
+        for n in range(count)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def triples(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "sentText": f"Zinc stops {mark}ine .",
+            "articleId": f"{mark}{n}",
+            "relationMentions": [{"em1Text": "Zinc", "em2Text": f"{mark}ine", "label": "stops"}] if n % 2 else [],
+            "entityMentions": [{"text": "Zinc", "label": "drug"}, {"text": f"{mark}ine", "label": "gene"}],
+        }
+        for n in range(count)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
 def write_opennre(folder: Path, count: int) -> None:
     for split in ("train", "dev", "test"):
         write(folder / f"{split}.jsonl", sentences(count, prefix=split, each=1))
@@ -191,4 +230,7 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
     "pubtator": _write_each("{split}.pubtator", pubtator),
     "i2b2": write_i2b2,
     "jsonl": _write_each("{split}.jsonl", json_documents),
+    "spert": _write_each("made_{split}.json", spert),
+    "dygie": _write_each("{split}.json", dygie),
+    "triples": _write_each("{split}_triples.json", triples),
 }

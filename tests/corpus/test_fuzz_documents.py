@@ -7,7 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrel.corpus import Document, Skipped, bioc_xml, brat, i2b2, jsonl_documents, plain_text, pubtator, tables
+from fedrel.corpus import (
+    Document,
+    Skipped,
+    bioc_xml,
+    brat,
+    docred,
+    dygie,
+    i2b2,
+    jsonl_documents,
+    plain_text,
+    pubtator,
+    spert,
+    tables,
+    triples,
+)
 from fedrel.corpus.pairs import instances
 from fedrel.errors import UserError
 from tests.documents import Read, covered, everything, place
@@ -94,6 +108,47 @@ EXAMPLES = {
             "txt/r-2.txt": "No concepts .\n",
         },
     ),
+    "spert": Example(
+        spert.read,
+        "a.json",
+        {
+            "a.json": '[{"tokens": ["Café", "eases", "her", "pain", "."], "entities": [{"type": "D", "start": 0, '
+            '"end": 1}, {"type": "P", "start": 2, "end": 4}], "relations": [{"type": "r", "head": 0, "tail": 1}], '
+            '"orig_id": 1},\n{"tokens": ["Aspirin", "harms", "."], "entities": [], "relations": [], "orig_id": "2"}]\n'
+        },
+    ),
+    "dygie": Example(
+        dygie.read,
+        "a.json",
+        {
+            "a.json": '{"doc_key": "1", "sentences": [["Café", "eases", "pain", "."], ["So", "be", "it"]], '
+            '"ner": [[[0, 0, "D"], [2, 2, "P", 1.5]], [[6, 6, "X"]]], '
+            '"relations": [[[0, 0, 2, 2, "r"]], [[4, 4, 6, 6, "s"]]], "clusters": [[[2, 2], [6, 6]]]}\n'
+            '{"doc_key": "2", "sentences": [["Café", "harms", "."]]}\n'
+        },
+    ),
+    "docred": Example(
+        docred.read,
+        "a.json",
+        {
+            "a.json": '[{"title": "1", "sents": [["Café", "eases", "pain", "."], ["It", "does", "."]], '
+            '"vertexSet": [[{"name": "Café", "sent_id": 0, "pos": [0, 1], "type": "D"}, '
+            '{"name": "It", "sent_id": 1, "pos": [0, 1], "type": "D"}], '
+            '[{"name": "pain", "sent_id": 0, "pos": [2, 3], "type": "P"}]], '
+            '"labels": [{"h": 0, "t": 1, "r": "P9", "evidence": [0]}]},\n'
+            '{"title": "2", "sents": [["Aspirin", "harms", "."]], "vertexSet": []}]\n'
+        },
+    ),
+    "triples": Example(
+        triples.read,
+        "a.json",
+        {
+            "a.json": '{"sentText": "Café eases pain .", "articleId": "1", "sentId": "2", "relationMentions": '
+            '[{"em1Text": "Café", "em2Text": "pain", "label": "r"}, {"em1Text": "pain", "em2Text": "Café", '
+            '"label": "None"}], "entityMentions": [{"start": 0, "text": "Café", "label": "D"}]}\n'
+            '{"text": "Café harms .", "triple_list": [["Café", "r", "harms"]]}\n'
+        },
+    ),
 }
 
 formats = pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
@@ -127,9 +182,11 @@ def whole_or_refused(example: Example, folder: Path, files: Files) -> list[Docum
         assert all(words.strip() for words in covered(document).values())
         keys = [it.key for it in document.annotations or ()]
         assert len(keys) == len(set(keys))
-        assert all(key in keys for head, _, tail in document.relations or () for key in (head, tail))
+        names = {*keys, *(name for it in document.annotations or () for name in it.entities)}
+        assert all(name in names for head, _, tail in document.relations or () for name in (head, tail))
         assert all(0 <= start < end <= len(document.text) for start, end in document.sentences or ())
-    for instance in instances(lambda: found, Skipped()):
+    of_mentions = [it for it in found if not any(mention.entities for mention in it.annotations or ())]
+    for instance in instances(lambda: of_mentions, Skipped()):
         assert 0 <= instance.head.start < instance.head.end <= len(instance.tokens)
         assert 0 <= instance.tail.start < instance.tail.end <= len(instance.tokens)
     return found

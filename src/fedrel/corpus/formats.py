@@ -8,6 +8,8 @@ from fedrel.corpus import (
     brat,
     chemprot,
     classification,
+    docred,
+    dygie,
     i2b2,
     jsonl_documents,
     nyt10,
@@ -15,7 +17,9 @@ from fedrel.corpus import (
     pgr,
     plain_text,
     pubtator,
+    spert,
     tables,
+    triples,
 )
 from fedrel.corpus.format import Format
 from fedrel.errors import UserError, suggest
@@ -25,6 +29,10 @@ from fedrel.util.plugins import Registry
 FORMATS: Registry[Format] = Registry(
     "fedrel.formats",
     {
+        "spert": spert.FORMAT,
+        "dygie": dygie.FORMAT,
+        "docred": docred.FORMAT,
+        "triples": triples.FORMAT,
         "opennre": opennre.FORMAT,
         "pgr": pgr.FORMAT,
         "nyt10": nyt10.FORMAT,

@@ -20,7 +20,7 @@ from fedrel.corpus.pairs import APART
 from fedrel.corpus.reading import Reading, require_few_broken
 from fedrel.corpus.rules import Rules
 from fedrel.corpus.sentences import sentence_spans
-from fedrel.corpus.splits import find_splits, folds
+from fedrel.corpus.splits import find_splits, folds, passed_over
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.loading import load
 from fedrel.data.sources import rules_of
@@ -123,6 +123,8 @@ def _labelled(path: Path, found: Detected, data: config.Data, say: Callable[[str
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
     report.suspicious = Suspicions(blinded=form.blinded)
+    if others := passed_over(path, found.source):
+        report.notes = [*report.notes, f"not read, since others are the splits: {', '.join(it.name for it in others)}"]
     files = find_splits(path, found.source)
     for name in SPLITS:
         part = Part(str(files[name]) if name in files else None)
