@@ -102,6 +102,7 @@ class Training:
     lr_decay: float = number(0.005, low=0, high=1)
     weight_decay: float = number(1e-5, low=0, high=1)
     dropout: float = number(0.5, low=0, high=0.99)
+    restarts: int = number(3, low=0, high=20)  # how often a run that diverges begins again, with 0.3 of its lr
 
     def lr_at(self, round_: int) -> float:
         """lr · (1 - lr_decay)^round."""

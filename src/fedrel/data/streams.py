@@ -11,6 +11,7 @@ from fedrel.config import Data
 from fedrel.corpus import FORMATS, NA, Instance
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.rules import tokens_key
+from fedrel.corpus.splitting import NEITHER, Draft
 from fedrel.data.sources import WORLD, agreed_relations, are_texts, has_na, rules_of
 from fedrel.errors import UserError
 
@@ -104,10 +105,9 @@ class Carving:
     """Rows of train that go to another split, decided once for the whole stream, row by row.
 
     Gold rows of one document stay together; where documents are unknown, those of one sentence. What distant
-    supervision labelled is divided by pairs, since pairs are what is evaluated, and then sentences are kept together: a
-    sentence goes where its facts go, a pair without a relation where the first such sentence goes, and a row for which
-    the two differ is left out. Labelled texts are divided one by one. What is drawn depends on the content and the name
-    of the split alone, so it is the same on every platform and whatever files are called.
+    supervision labelled is divided by pairs, since pairs are what is evaluated, with sentences kept together (`Draft`).
+    Labelled texts are divided one by one. What is drawn depends on the content and the name of the split alone, so it
+    is the same on every platform and whatever files are called.
     """
 
     def __init__(self, train: Stream, split: str, share: float, *, gold: bool) -> None:
@@ -125,7 +125,7 @@ class Carving:
     @property
     def left_out(self) -> int:
         """Rows that are in neither, as their sentence and their pair are in different splits."""
-        return 0 if self._decided is None else self._decided.count(_NEITHER)
+        return 0 if self._decided is None else self._decided.count(NEITHER)
 
     def _rows(self, wanted: int) -> Iterator[Instance]:
         if self._gold:
@@ -146,32 +146,14 @@ class Carving:
         return drawn % 10_000 < self._share * 10_000
 
     def _decide(self) -> bytes:
-        rows = [
-            (
-                hash(tuple(it.tokens)),
-                hash((it.head.id, it.tail.id)),
-                it.relation != NA,
-                self._draws(it.head.id, it.tail.id),
-            )
-            for it in self._train()
-        ]
-        goes: dict[int, bool] = {}  # by sentence
-        pair_goes = {pair: drawn for _, pair, is_fact, drawn in rows if is_fact}
-        for sentence, _, is_fact, drawn in rows:
-            if is_fact:
-                goes[sentence] = goes.get(sentence, False) or drawn
-        for sentence, pair, _, _ in rows:
-            if sentence in goes:
-                pair_goes.setdefault(pair, goes[sentence])
-        for sentence, pair, _, drawn in rows:  # what no fact decides
-            goes.setdefault(sentence, pair_goes.setdefault(pair, drawn))
-        return bytes(
-            (_GOES if goes[sentence] else _STAYS) if goes[sentence] == pair_goes[pair] else _NEITHER
-            for sentence, pair, _, _ in rows
-        )
+        draft = Draft()
+        for it in self._train():
+            sentence, pair = hash(tuple(it.tokens)), hash((it.head.id, it.tail.id))
+            draft.add(sentence, pair, is_fact=it.relation != NA, drawn=self._draws(it.head.id, it.tail.id))
+        return draft.decide()
 
 
-_STAYS, _GOES, _NEITHER = 0, 1, 2
+_STAYS, _GOES = 0, 1
 
 
 def carve(streams: Mapping[str, Stream], split: str, share: float, *, gold: bool) -> tuple[dict[str, Stream], Carving]:
