@@ -67,6 +67,7 @@ class Format:
     gold: bool = False  # people labelled the sentences; of documents: relations may be marked in them
     metric: str = ""  # default of training.metric; empty: see `default_metric`
     blinded: bool = False  # names of entities are replaced, so that it is unknown which rows are about the same pair
+    undirected: bool = False  # its relations have no direction: head is the mention that comes first in the text
 
     # Recognition. Names come before content, and content that is specific to a format before that of `general` ones.
     by_name: Callable[[Path], bool] | None = None  # whether the name of a file says that it is in this format
