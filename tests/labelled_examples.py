@@ -117,6 +117,42 @@ def bioc(mark: str, count: int = 4) -> str:
     )
 
 
+def bioc_json(mark: str, count: int = 4) -> str:
+    """The same as `bioc`."""
+    documents = []
+    for n in range(count):
+        text = f"Zinc stops {mark}ine."
+        marks = [
+            {
+                "id": f"T{number}",
+                "infons": {"type": type_},
+                "text": name,
+                "locations": [{"offset": text.index(name), "length": len(name)}],
+            }
+            for number, (type_, name) in enumerate((("Chemical", "Zinc"), ("Gene", f"{mark}ine")), 1)
+        ]
+        nodes = [{"refid": "T1", "role": "Arg1"}, {"refid": "T2", "role": "Arg2"}]
+        relations = [{"id": "R1", "infons": {"type": "stops"}, "nodes": nodes}] if n % 2 else []
+        passages = [{"infons": {}, "offset": 0, "text": text, "annotations": marks}]
+        documents.append({"id": f"{mark}{n}", "infons": {}, "passages": passages, "relations": relations})
+    return json.dumps({"source": "x", "date": "", "key": "", "infons": {}, "documents": documents}) + "\n"
+
+
+def ddi(name: str, *, interacts: bool) -> str:
+    """A document of one sentence."""
+    drugs = ((0, "zinc"), (9, f"{name}ine"))
+    marks = "".join(
+        f'<entity id="{name}.s0.e{n}" charOffset="{start}-{start + len(drug) - 1}" type="drug" text="{drug}"/>\n'
+        for n, (start, drug) in enumerate(drugs)
+    )
+    told = 'ddi="true" type="effect"' if interacts else 'ddi="false"'
+    pair = f'<pair id="{name}.s0.p0" e1="{name}.s0.e0" e2="{name}.s0.e1" {told}/>\n'
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<document id="{name}">\n'
+        f'<sentence id="{name}.s0" text="zinc and {name}ine mix">\n{marks}{pair}</sentence></document>\n'
+    )
+
+
 def json_documents(mark: str, count: int = 4) -> str:
     rows = []
     for n in range(count):
@@ -204,6 +240,28 @@ def write_brat(folder: Path, count: int) -> None:
             (folder / split / f"{split}{n}.ann").write_text("".join(rows))
 
 
+def write_bionlp(folder: Path, count: int) -> None:
+    for split in ("train", "dev", "test"):
+        (folder / split).mkdir()
+        for n in range(count):
+            text = f"Zinc stops {split}ine."
+            for suffix, rows in (
+                ("txt", text),
+                ("a1", f"T1\tProtein 0 4\tZinc\nT2\tProtein 11 {len(text) - 1}\t{split}ine\n"),
+                ("a2", "T3\tStop 5 10\tstops\nE1\tStop:T3 Theme:T2 Cause:T1\n" if n % 2 else ""),
+            ):
+                (folder / split / f"{split}{n}.{suffix}").write_text(rows)
+
+
+def write_ddi(folder: Path, count: int) -> None:
+    for split in ("Train", "Dev", "Test"):
+        for kind in ("DrugBank", "MedLine"):
+            (folder / split / kind).mkdir(parents=True)
+        for n in range(count):
+            path = folder / split / ("MedLine", "DrugBank")[n % 2] / f"{n}.xml"
+            path.write_text(ddi(f"{split}.d{n}", interacts=n % 2 == 1), encoding="utf-8")
+
+
 def write_i2b2(folder: Path, count: int) -> None:
     for split in ("train", "dev", "test"):
         for kind in ("txt", "concept", "rel"):
@@ -227,6 +285,9 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
     "chemprot": write_chemprot,
     "brat": write_brat,
     "bioc": _write_each("{split}.xml", bioc),
+    "bioc-json": _write_each("{split}.json", bioc_json),
+    "bionlp": write_bionlp,
+    "ddi": write_ddi,
     "pubtator": _write_each("{split}.pubtator", pubtator),
     "i2b2": write_i2b2,
     "jsonl": _write_each("{split}.jsonl", json_documents),
