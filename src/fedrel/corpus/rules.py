@@ -88,15 +88,19 @@ class Labels:
     def notes(self) -> list[str]:
         """What was taken for NA, and what looks like it."""
         told = [
-            f'{count:,} sentences labelled "{name}", which is taken to mean no relation (data.na_label)'
+            f'{_sentences(count)} labelled "{name}", which is taken to mean no relation (data.na_label)'
             for name, count in self.as_na.most_common()
         ]
         hints = [
-            f'the label "{name}" ({count:,} sentences) counts as a relation; if it means no relation, set '
+            f'the label "{name}" ({_sentences(count)}) counts as a relation; if it means no relation, set '
             f'data.na_label="{name}"'
             for name, count in self.suspects.most_common(3)
         ]
         return told + hints
+
+
+def _sentences(count: int) -> str:
+    return f"{count:,} sentence{'s' if count != 1 else ''}"
 
 
 # ---------------------------------------------------------------------------------------------- identity
@@ -145,7 +149,7 @@ class Identities:
         if not self.without_id or (gold and self._identity == "id"):
             return []
         why = "data.identity" if self._identity == "document" else "it has no id; data.identity=name goes by names"
-        return [f"{self.without_id:,} sentences with an entity that is known in its own document alone ({why})"]
+        return [f"{_sentences(self.without_id)} with an entity that is known in its own document alone ({why})"]
 
 
 def normal_name(words: str) -> str:
