@@ -1,11 +1,11 @@
-"""BioBERT's tables: one row, one pair of its own; the head is of the same kind in every sentence."""
+"""BioBERT's tables: blinded pairs without ids; the head is of the same kind in every sentence."""
 
 from pathlib import Path
 
 import pytest
 
-from fedrel.corpus import NA, biobert
-from fedrel.errors import UserError
+from fedrel.corpus import NA, Mention, biobert
+from tests.broken_rows import with_a_broken_row
 from tests.instances import items
 from tests.labelled_examples import biobert as example
 
@@ -28,11 +28,9 @@ def test_a_row_is_an_instance_with_its_marks_as_tokens(tmp_path):
         assert words(instance, instance.tail) == ["@DISEASE$"]
 
 
-def test_no_two_rows_share_a_pair_nor_two_files(tmp_path):
-    rows = "@GENE$ and @DISEASE$\t1\n" * 3
-    made = [*read(tmp_path, rows), *read(tmp_path, "index\tsentence\tlabel\n0\t" + rows[:23], "test.tsv")]
-    assert [it.head.id for it in made] == ["train:1#GENE", "train:2#GENE", "train:3#GENE", "test:2#GENE"]
-    assert len({it.tail.id for it in made}) == 4
+def test_entities_have_a_type_and_no_id(tmp_path):
+    [found] = read(tmp_path, "@GENE$ and @DISEASE$\t1\n")
+    assert (found.head, found.tail) == (Mention("", 0, 1, "GENE"), Mention("", 2, 3, "DISEASE"))
 
 
 @pytest.mark.parametrize("name", ["train.tsv", "anything.tsv"])
@@ -63,8 +61,7 @@ def test_of_a_mark_that_is_there_twice_the_first_is_taken_and_the_row_kept(tmp_p
 
 def test_two_marks_of_one_kind_are_head_and_tail_in_their_order(tmp_path):
     [found] = read(tmp_path, "@DRUG$ with @DRUG$\t1\n")
-    assert (found.head.start, found.tail.start) == (0, 2)
-    assert found.head.id != found.tail.id
+    assert (found.head, found.tail) == (Mention("", 0, 1, "DRUG"), Mention("", 2, 3, "DRUG"))
 
 
 def test_other_labels_keep_their_name(tmp_path):
@@ -82,10 +79,28 @@ def test_other_labels_keep_their_name(tmp_path):
         ("0\t@GENE$ and @DISEASE$\t1", "3 columns where 2 are needed"),
         ("@GENE$ and @DISEASE$\t ", "the label is missing"),
         ("index\tsentence\tlabel", "3 columns where 2 are needed"),
+        ("@A$ @B$" + " x" * 9_999 + "\t1", "a sentence of 10,001 tokens; at most 10,000 are read: split it"),
+        ("@A$" + ". ;" * 6_000 + "@B$\t1", "a sentence of 12,000 tokens; at most 10,000 are read"),
     ],
 )
-def test_a_bad_row_is_refused_with_its_place(tmp_path, row, says):
-    with pytest.raises(UserError) as caught:
-        read(tmp_path, f"@GENE$ and @DISEASE$\t1\n\n{row}\n")
-    assert str(caught.value).startswith(f"{tmp_path}/train.tsv:3: ")
-    assert says in str(caught.value)
+@pytest.mark.parametrize("header", [False, True])
+def test_a_bad_row_is_counted_with_its_place(tmp_path, row, says, header):
+    good = "@GENE$ and @DISEASE$\t1"
+    lines = [good, "", row, good]
+    if header:
+        if "column" in says:
+            return
+        lines = ["index\tsentence\tlabel", *(f"0\t{it}" for it in (good, row, good))]
+    path = tmp_path / "train.tsv"
+    path.write_text("\n".join(lines))
+    sentence, found = with_a_broken_row(biobert.read, path)
+    assert sentence.startswith(f"{path}:3: ")
+    assert says in sentence
+    assert [where for where, _ in found] == [f"{path}:{2 if header else 1}", f"{path}:4"]
+
+
+def test_a_row_before_the_header_that_is_not_utf8_is_counted(tmp_path):
+    (tmp_path / "test.tsv").write_bytes(b"\xff\nindex\tsentence\tlabel\n0\t@A$ @B$\t1\n")
+    sentence, found = with_a_broken_row(biobert.read, tmp_path / "test.tsv")
+    assert sentence == f"{tmp_path}/test.tsv:1: not UTF-8 text; convert the file to UTF-8"
+    assert len(found) == 1

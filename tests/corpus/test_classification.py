@@ -6,6 +6,7 @@ import pytest
 
 from fedrel.corpus import LabelledText, Skipped, classification
 from fedrel.errors import UserError
+from tests.broken_rows import with_a_broken_row
 from tests.instances import items
 from tests.labelled_examples import tab
 
@@ -46,16 +47,29 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("t.tsv", "a\t1\nb\n", "t.tsv:2: 1 column where 2 are needed (text, label)"),
-        ("t.tsv", "a\tb\t1\n", "t.tsv:1: 3 columns where 2 are needed"),
-        ("t.tsv", "a\t \n", "t.tsv:1: the label is missing"),
-        ("t.tsv", "a\t1\nb\0\t1\n", "t.tsv:2: not UTF-8 text (is it UTF-16?)"),
         ("t.tab", "c\tt\nd\tstring\n", "t.tab: a .tab file begins with three lines"),
         ("t.tab", "c\tt\n\nd\tstring\nclass\t\n", "t.tab: a .tab file begins with three lines"),
         ("t.tab", "c\tt\nd\tstring\nmeta\tmeta\n", "t.tab:1: one column must be"),
         ("t.tab", "c\tt\nstring\tstring\nclass\t\n", "t.tab:1: one column must be"),
-        ("t.tab", "c\tt\nd\tstring\nclass\t\nsci\n", "t.tab:4: 1 column where 2 are needed (c, t)"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(tmp_path, name, content, says):
+def test_a_header_that_does_not_fit_is_refused_with_its_place(tmp_path, name, content, says):
     assert says in refusal(tmp_path / name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("t.tsv", "a\t1\nb\nc\t1\nd\t1\n", "t.tsv:2: 1 column where 2 are needed (text, label)"),
+        ("t.tsv", "a\tb\t1\nc\t1\nd\t1\nd\t1\n", "t.tsv:1: 3 columns where 2 are needed"),
+        ("t.tsv", "a\t \nc\t1\nd\t1\nd\t1\n", "t.tsv:1: the label is missing; write it after the text"),
+        ("t.tsv", "a\t1\nb\0\t1\nc\t1\nd\t1\n", "t.tsv:2: not UTF-8 text (is it UTF-16?)"),
+        ("t.tsv", "text\tlabel\na\t1\ntext\tb\tlabel\nc\t1\nd\t1\n", "t.tsv:3: 3 columns where 2 are needed"),
+        ("t.tab", "c\tt\nd\tstring\nclass\t\nx\ta\nsci\nx\tb\ny\tc\n", "t.tab:5: 1 column where 2 are needed (c, t)"),
+    ],
+)
+def test_a_broken_row_is_counted_with_its_place(tmp_path, name, content, says):
+    (tmp_path / name).write_text(content, encoding="utf-8", newline="")
+    sentence, found = with_a_broken_row(classification.read, tmp_path / name)
+    assert says in sentence
+    assert len(found) == 3

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fedrel.corpus import Skipped
 from fedrel.corpus.crowdtruth import Judgment, judgments
 from fedrel.errors import UserError
 from fedrel.feedback.estimates import GradedVerdict, estimate_users
@@ -65,6 +66,15 @@ def test_an_answer_is_a_verdict_on_a_prediction(tmp_path):
 def test_damage_is_told_by_line(tmp_path, part, lines, sentence):
     with pytest.raises(UserError, match=sentence):
         list(judgments(write(tmp_path, **{part: lines}), "cause"))
+
+
+def test_broken_rows_are_counted_and_the_rest_read(tmp_path):
+    skip = Skipped()
+    write(tmp_path, [*SENTENCES, "s5\tA"], [*ANSWERS, "s1\tw1\tCAUSES"], [*EXPERT, "5,2,A PILL ends FLU."])
+    assert len(list(judgments(tmp_path, "cause", skip))) == 4
+    assert skip.broken.total() == skip.total == 3
+    with pytest.raises(UserError, match="the expert says both"):
+        list(judgments(write(tmp_path, expert=[*EXPERT, "5,1,A PILL ends FLU."]), "cause", skip))
 
 
 def test_what_is_not_there_is_told(tmp_path):

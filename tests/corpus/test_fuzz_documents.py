@@ -60,7 +60,8 @@ EXAMPLES = {
             "a.jsonl": '{"id": "1", "text": "Café eases pain.", "entities": [{"start": 0, "end": 4}, '
             '{"key": "T2", "start": 11, "end": 15, "type": "p", "id": "D1"}], '
             '"relations": [{"head": "T1", "relation": "eases", "tail": "T2"}]}\n'
-            '{"text": "Aspirin\\nharms."}\n'
+            '{"text": "Aspirin\\nharms.", "sentences": [[0, 14]], "tokens": [[0, 7], [8, 13], [13, 14]], '
+            '"listed": true}\n'
         },
     ),
     "csv": Example(tables.read, "a.csv", {"a.csv": 'id,text\n1,"Café eases ""pain"",\nmostly."\n2,Aspirin harms.\n'}),
@@ -243,9 +244,8 @@ def whole_or_refused(example: Example, folder: Path, files: Files) -> list[Docum
         assert all(words.strip() for words in covered(document).values())
         keys = [it.key for it in document.annotations or ()]
         assert len(keys) == len(set(keys))
-        entities = {name for it in document.annotations or () for name in it.entities}
-        assert not entities & {*keys}
-        assert all(name in {*keys, *entities} for head, _, tail in document.relations or () for name in (head, tail))
+        names = {*keys, *(name for it in document.annotations or () for name in it.entities)}
+        assert all(name in names for head, _, tail in document.relations or () for name in (head, tail))
         assert all(0 <= start < end <= len(document.text) for start, end in document.sentences or ())
     for instance in instances(lambda: found, Skipped()):
         assert 0 <= instance.head.start < instance.head.end <= len(instance.tokens)

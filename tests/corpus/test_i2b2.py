@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.corpus import Annotation, i2b2
+from tests.broken_rows import with_a_broken_row
 from tests.documents import covered, everything, place, refusal, words
 
 TEXT = "Admission note\n\n She was given  Aspirin for her Headache .\nHer headache\twas worse\n"
@@ -51,6 +52,8 @@ def test_places_become_characters(tmp_path, names):
         "She was given  Aspirin for her Headache .",
         "Her headache\twas worse",
     ]
+    assert [TEXT[start:end] for start, end in found.tokens] == TEXT.split(), "as they are, not split again"
+    assert all(it.id == "" for it in found.annotations)
     assert skipped.total == 0
 
 
@@ -73,8 +76,25 @@ def test_a_concept_that_does_not_fit_the_text_is_counted_with_its_relations(tmp_
     assert skipped.reasons == {
         "the words of the concept do not stand at its place": 1,
         "the concept is marked twice": 1,
-        "the relation needs a concept that was left out": 1,
+        "the relation needs an entity that was left out": 1,
     }
+    assert not skipped.broken
+
+
+def test_a_relation_needs_a_concept_whose_line_is_broken(tmp_path):
+    concepts = CONCEPTS.replace('||t="treatment"', "")
+    place(tmp_path, {"a.txt": TEXT, "a.con": concepts, "a.rel": RELATIONS})
+    [found], skipped = everything(i2b2.read, tmp_path)
+    assert found.relations == (("T2", "PIP", "T1"),)
+    assert skipped.broken_examples == [f'{tmp_path}/a.con:1: not a concept such as c="aspirin" 1:0 1:0||t="treatment"']
+    assert skipped.reasons["the relation needs an entity that was left out"] == 1
+
+
+def test_a_record_that_is_not_utf8_is_counted_and_the_others_read(tmp_path):
+    place(tmp_path, {"a.txt": b"caf\xe9\n", "a.con": "", "b.txt": TEXT})
+    sentence, [found] = with_a_broken_row(i2b2.read, tmp_path)
+    assert sentence == f"{tmp_path}/a.txt:1: not UTF-8 text; convert the file to UTF-8"
+    assert found.id == "b"
 
 
 @given(st.lists(st.lists(words, max_size=4), min_size=1, max_size=4), st.data())
@@ -116,14 +136,15 @@ def test_what_is_written_is_read_back(folder, lines, data):
         ("a.rel", b"\xff", "not UTF-8 text; convert the file to UTF-8"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_file_and_number(tmp_path, name, line, says):
+def test_a_bad_line_is_counted_with_its_file_and_number(tmp_path, name, line, says):
     files: dict[str, str | bytes] = {"a.con": CONCEPTS, "a.rel": RELATIONS}
     before = files[name]
     assert isinstance(before, str)
-    files[name] = before.encode() + b"\n" + (line if isinstance(line, bytes) else line.encode())
-    sentence = refusal(i2b2.read, place(tmp_path, {"a.txt": TEXT, **files}))
-    assert sentence.startswith(f"{tmp_path / name}:{before.count(chr(10)) + 2}: ")
+    files[name] = (line if isinstance(line, bytes) else line.encode()) + b"\n\n" + before.encode()
+    sentence, [found] = with_a_broken_row(i2b2.read, place(tmp_path, {"a.txt": TEXT, **files}))
+    assert sentence.startswith(f"{tmp_path / name}:1: ")
     assert says in sentence
+    assert (len(found.annotations), len(found.relations)) == (4, 2)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fedrel.corpus import nyt10
+from fedrel.corpus import Mention, nyt10
+from fedrel.corpus.detection import detect
 from fedrel.errors import UserError
+from tests.broken_rows import with_a_broken_row
 from tests.instances import items
 
 
@@ -81,7 +83,11 @@ def test_the_end_mark_may_stand_in_a_column_or_in_the_sentence(path):
     [
         (line()[:20] + "\n", "columns where 6 are needed (is the file cut off?)"),
         (line()[:-5], "does not end with ###END### (is the file cut off?)"),
-        (line(head_name="bob"), 'the entity "bob" is not in the sentence'),
+        (line(head_name="bob"), 'the entity "bob" is not in the sentence; write its name as the sentence has it, with'),
+        (line(head_name="onn"), 'the entity "onn" is not in the sentence'),
+        (line(head_name="!!"), 'the entity "!!" is not in the sentence'),
+        (line(head_name="x" * 999), "is not in the sentence"),
+        (line(text="ann and bonn" + " x" * 9_998), "a sentence of 10,001 tokens; at most 10,000 are read: split it"),
         (line(tail_name=""), "has no name"),
         (line(head=" "), "has no name"),
         (line(relation=""), "has no name"),
@@ -89,8 +95,63 @@ def test_the_end_mark_may_stand_in_a_column_or_in_the_sentence(path):
         (b"\xff\n", "not UTF-8 text; convert the file to UTF-8"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_file_and_number(path, bad, says):
-    with pytest.raises(UserError) as caught:
-        read(path, line(), "\n", bad)
-    assert str(caught.value).startswith(f"{path}:3: ")
-    assert says in str(caught.value)
+def test_a_bad_line_is_counted_with_its_file_and_number(path, bad, says):
+    bad = bad if isinstance(bad, bytes) else bad.rstrip("\n").encode() + b"\n"
+    path.write_bytes(line().encode() + b"\n" + bad + line().encode())
+    sentence, found = with_a_broken_row(nyt10.read, path)
+    assert sentence.startswith(f"{path}:3: ")
+    assert says in sentence
+    assert len(sentence) < 1_000
+    assert [where for where, _ in found] == [f"{path}:1", f"{path}:4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tokens", "span"),
+    [
+        ("Bonn", "ann of bonn", ["ann", "of", "bonn"], (2, 3)),
+        ("Bonn", "ann of (Bonn), too", ["ann", "of", "(", "Bonn", "),", "too"], (3, 4)),
+        ("Bonn", "a Bonn-based ann", ["a", "Bonn", "-based", "ann"], (1, 2)),
+        ("Bonn_Mitte", "ann of Bonn-Mitte.", ["ann", "of", "Bonn-Mitte", "."], (2, 3)),
+        ("Bonn-Mitte", "ann of bonn_mitte's", ["ann", "of", "bonn_mitte", "'s"], (2, 3)),
+        ("Bonn Mitte", "ann of Bonn, Mitte", ["ann", "of", "Bonn,", "Mitte"], (2, 4)),
+        ("St._Ann's", "ann of St_Anns now", ["ann", "of", "St_Anns", "now"], (2, 3)),
+        ("B.A", "a b.a. for ann", ["a", "b.a", ".", "for", "ann"], (1, 2)),
+        ("BONN", "ann of Bonn_am_Rhein, now", ["ann", "of", "Bonn_am_Rhein", ",", "now"], (2, 3)),
+        ("STRASSE", "ann of straße", ["ann", "of", "straße"], (2, 3)),
+        ("Bonn", "bonnet, ebonn and bonn: ann", ["bonnet,", "ebonn", "and", "bonn", ":", "ann"], (3, 4)),
+    ],
+)
+def test_a_name_in_another_spelling_is_found_and_what_clings_to_it_split_off(path, name, text, tokens, span):
+    [found] = read(path, line(tail_name=name, text=text))
+    assert found.tokens == tokens
+    assert (found.tail.start, found.tail.end) == span
+    assert found.tokens[found.head.start : found.head.end] == ["ann"], "counted after the split"
+
+
+def test_both_names_in_one_token(path):
+    [found] = read(path, line(text="the Ann/Bonn. affair"))
+    assert found.tokens == ["the", "Ann", "/", "Bonn", ".", "affair"]
+    assert (found.head, found.tail) == (Mention("m.1", 1, 2), Mention("m.2", 3, 4))
+
+
+def test_gids_is_read_and_recognised(tmp_path):
+    rows = [
+        ("/m/01", "/m/02", "Ann_Lee", "Bonn", "/people/person/place_of_birth", "Ann_Lee was born in Bonn , 1901."),
+        ("/m/03", "/m/04", "Bo Roe", "PhD", "/people/person/education./education/education/degree", "Bo_Roe, Ph.D."),
+    ]
+    for name in ("train.tsv", "dev.tsv", "test.tsv"):
+        (tmp_path / name).write_text("".join("\t".join(cells) + " ###END###\n" for cells in rows))
+    assert detect(tmp_path).source == detect(tmp_path / "dev.tsv").source == "nyt10"
+    [one, other] = items(nyt10.read, tmp_path / "test.tsv")
+    assert (one.relation, other.relation) == tuple(cells[4] for cells in rows)
+    assert other.tokens == ["Bo_Roe", ",", "Ph.D", "."]
+    assert (other.head, other.tail) == (Mention("/m/03", 0, 1), Mention("/m/04", 2, 3))
+
+
+@given(st.text(max_size=9).filter(str.strip), st.text(max_size=30))
+def test_a_row_keeps_all_its_characters_however_names_are_found(path, name, text):
+    name, text = ("".join(it.replace("\t", " ").splitlines()) for it in (name, text))
+    if name.strip() and "###END###" not in text:
+        for found in read(path, line(head_name=name, tail_name=name[::-1].strip() or "x", text=text)):
+            assert "".join(found.tokens) == "".join(text.split())
+            assert all(found.tokens[it.start : it.end] for it in (found.head, found.tail))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fedrel.corpus import NA, Skipped, pgr
+from fedrel.corpus import NA, Mention, Skipped, pgr
 from fedrel.errors import UserError
+from tests.broken_rows import with_a_broken_row
 from tests.instances import items
 from tests.labelled_examples import PGR_COLUMNS, pgr_row
 
@@ -27,7 +28,8 @@ def test_offsets_count_the_raw_sentence_and_tokens_are_what_is_meant(tmp_path):
     [found], skip = read(tmp_path, pgr_row(TEXT, "ABC1", "gout"))
     assert found.tokens == ["Loss", "of", "ABC1", "(", "p", "<", "5", ")", "led", "to", "gout", "."]
     assert words(found) == [["ABC1"], ["gout"]]
-    assert (found.head.id, found.tail.id, found.relation) == ("g-ABC1", "HP-gout", "related")
+    assert (found.head, found.tail) == (Mention("g-ABC1", 2, 3, "GENE"), Mention("HP-gout", 10, 11, "PHENOTYPE"))
+    assert (found.relation, found.document) == ("related", "1")
     assert not skip.total
 
 
@@ -78,9 +80,20 @@ def test_a_name_that_is_nowhere_is_left_out_and_counted(tmp_path):
     assert skip.examples[0] == f"{tmp_path}/train.tsv:3: the gene is not in the sentence"
 
 
-def test_an_entity_without_an_id_goes_by_its_name(tmp_path):
-    [found], _ = read(tmp_path, pgr_row(TEXT, "ABC1", "gout", GENE_ID="", PHENOTYPE_ID=" "))
-    assert (found.head.id, found.tail.id) == ("ABC1", "gout")
+def test_an_entity_without_an_id_goes_by_its_name_within_its_document(tmp_path):
+    [one, other], _ = read(
+        tmp_path,
+        pgr_row(TEXT, "ABC1", "gout", GENE_ID="", PHENOTYPE_ID=" "),
+        pgr_row(TEXT, "ABC1", "gout", GENE_ID="", FILE_ID=" "),
+    )
+    assert (one.head, one.tail) == (Mention("", 2, 3, "GENE", "ABC1"), Mention("", 10, 11, "PHENOTYPE", "gout"))
+    assert (other.head, other.document) == (Mention("", 2, 3, "GENE"), "")
+
+
+def test_a_file_may_have_no_column_of_documents(tmp_path):
+    row = pgr_row(TEXT, "ABC1", "gout").partition("\t")[2]
+    [found], _ = read(tmp_path, row, header=HEADER.partition("\t")[2])
+    assert found.document == ""
 
 
 @pytest.mark.parametrize(
@@ -91,15 +104,24 @@ def test_an_entity_without_an_id_goes_by_its_name(tmp_path):
         (pgr_row(TEXT, "ABC1", "gout", PHENOTYPE_END_POSITION=-1), "PHENOTYPE_END_POSITION is"),
         (pgr_row(TEXT, "ABC1", "gout", GENE=" "), "GENE is empty"),
         (pgr_row(TEXT, "ABC1", "gout").replace("\tTrue", ""), "10 columns where 11 are needed"),
+        (
+            pgr_row(TEXT + " x" * 10_000, "ABC1", "gout"),
+            "a sentence of 10,012 tokens; at most 10,000 are read: split it",
+        ),
     ],
 )
-def test_a_bad_row_is_refused_with_its_place(tmp_path, row, says):
-    with pytest.raises(UserError) as caught:
-        read(tmp_path, pgr_row(TEXT, "ABC1", "gout"), row)
-    assert str(caught.value).startswith(f"{tmp_path}/train.tsv:3: ")
-    assert says in str(caught.value)
+def test_a_bad_row_is_counted_with_its_place(tmp_path, row, says):
+    good, path = pgr_row(TEXT, "ABC1", "gout"), tmp_path / "train.tsv"
+    path.write_text(HEADER + good + row + good)
+    sentence, found = with_a_broken_row(pgr.read, path)
+    assert sentence.startswith(f"{path}:3: ")
+    assert says in sentence
+    assert [where for where, _ in found] == [f"{path}:2", f"{path}:4"]
 
 
 def test_a_file_without_its_header_row_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"train\.tsv:1: no column SENTENCE"):
         read(tmp_path, pgr_row(TEXT, "ABC1", "gout"), header="")
+    (tmp_path / "train.tsv").write_bytes(b"\xff\n" + HEADER.encode())
+    with pytest.raises(UserError, match=r"train\.tsv:1: not UTF-8 text"):
+        list(pgr.read(tmp_path / "train.tsv", Skipped()))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.corpus import Skipped, plain_text
+from tests.broken_rows import with_a_broken_row
 from tests.documents import everything, place, refusal
 
 
@@ -112,10 +113,12 @@ def test_a_big_file_is_never_whole_in_memory(path):
     assert peak < 12_000_000
 
 
-def test_what_is_no_utf8_is_refused_with_its_line(tmp_path):
-    place(tmp_path, {"a/b.txt": b"good\r\n\r\nna\xefve\n"})
-    says = refusal(plain_text.read, tmp_path)
-    assert says == f"{tmp_path / 'a' / 'b.txt'}:3: not UTF-8 text; convert the file to UTF-8"
+def test_what_is_no_utf8_is_refused_with_its_line_and_in_a_folder_counted(tmp_path):
+    place(tmp_path, {"a/b.txt": b"good\r\n\r\nna\xefve\n", "a/c.txt": "naïve"})
+    says = f"{tmp_path / 'a' / 'b.txt'}:3: not UTF-8 text; convert the file to UTF-8"
+    sentence, [found] = with_a_broken_row(plain_text.read, tmp_path)
+    assert (sentence, found.id) == (says, "a/c.txt")
+    assert refusal(plain_text.read, tmp_path / "a" / "b.txt") == says
 
 
 def test_a_character_cut_off_at_the_end_is_refused(path):

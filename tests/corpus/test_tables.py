@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.corpus import tables
+from tests.broken_rows import with_a_broken_row
 from tests.documents import everything, refusal
 
 
@@ -97,29 +98,64 @@ def test_what_is_written_is_read_back_identical(folder, name, dialect, made):
         ("text,TEXT\n", 1, 'several columns could be the text; name one of them "text" (the columns: text, TEXT)'),
         ("my text,your text\n", 1, "several columns could be the text"),
         (",".join(f"c{n}" for n in range(99)), 1, "c18, c19, …)"),
-        ("id,text\n1,a\n2\n", 3, "1 cell where the header has 2 columns"),
-        ("id,text\n1,a\n2,b,c\n", 3, "3 cells where the header has 2 columns"),
-        ('id,text\n1,a\n2,"b\nc\n', 3, "a quote is opened in this row and never closed"),
-        ('id,text\n1,"b"c"\n', 2, 'a quote stands alone within a quoted cell; write it twice ("")'),
-        ("id,text\n1,a\0b\n", 2, "a NUL character"),
         ("id,text\n1,a\n".encode("utf-16-le"), 1, "a NUL character"),
         ("id,text\n1,a\n".encode("utf-16"), 1, "not UTF-8 text; convert the file to UTF-8"),
-        (b"id,text\n1,a\n2,caf\xe9\n", 3, "not UTF-8 text; convert the file to UTF-8"),
+        ('\nid,"text\n1,a\n', 2, "a quote is opened in this row and never closed"),
     ],
 )
-def test_a_bad_table_is_refused_with_its_line(folder, content, line, says):
+def test_a_bad_header_is_refused_with_its_line(folder, content, line, says):
     path = write(folder, content)
     sentence = refusal(tables.read, path)
     assert sentence.startswith(f"{path}:{line}: ")
     assert says in sentence
 
 
-def test_a_quote_that_swallows_the_file_is_refused(folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("row", "says", "ids"),
+    [
+        ("2", "1 cell where the header has 2 columns", ["1", "8", "9"]),
+        ("2,b,c", "3 cells where the header has 2 columns", ["1", "8", "9"]),
+        ('2,"b', "a quote is opened in this row and never closed", ["1", "8", "9"]),
+        ('2,"b"c"', 'a quote stands alone within a quoted cell; write it twice ("")', ["1", "8", "9"]),
+        ("2,a\0b", "a NUL character", ["1", "8", "9"]),
+        (b"2,caf\xe9", "not UTF-8 text; convert the file to UTF-8", ["1", "8", "9"]),
+        (b'2,"a\r\n7,caf\xe9"', "not UTF-8 text; convert the file to UTF-8", ["1", "8", "9"]),
+    ],
+)
+def test_a_broken_row_is_counted_with_its_line_and_the_next_are_read(folder, row, says, ids):
+    row = row.encode() if isinstance(row, str) else row
+    path = write(folder, b"id,text\n1,a\n" + row + b"\n8,c\n9,d\n")
+    if b"7" in row:  # the second line of a row, which is a row of its own when the first is lost
+        found, skipped = everything(tables.read, path)
+        assert skipped.broken.total() == 2
+        sentence = skipped.broken_examples[0]
+    else:
+        sentence, found = with_a_broken_row(tables.read, path)
+    assert sentence.startswith(f"{path}:3: ")
+    assert says in sentence
+    assert [it.id for it in found] == ids
+    assert [it.where.rpartition(":")[2] for it in found[1:]] == (["5", "6"] if b"7" in row else ["4", "5"])
+
+
+def test_a_quote_that_is_never_closed_loses_its_own_row_alone(folder, monkeypatch):
     limit = csv.field_size_limit()
     monkeypatch.setattr(tables, "LONGEST_CELL", 100)
-    path = write(folder, 'text\na\n"b\n' + "c\n" * 100)
-    assert "a cell of more than 100 characters (is a quote never closed?)" in refusal(tables.read, path)
+    path = write(folder, 'text\na\n"b\n' + "c\n" * 100 + 'd\n"e\nf\n"g ""h"""\n')
+    found, skipped = everything(tables.read, path)
+    assert [it.text for it in found] == ["a", *["c"] * 100, "d", "f", 'g "h"']
+    assert found[-1].where == f"{path}:107"
+    assert [it.removeprefix(f"{path}:") for it in skipped.broken_examples] == [
+        "3: a cell of more than 100 characters (is a quote never closed?); close or shorten it",
+        '105: a quote stands alone within a quoted cell; write it twice ("")',
+    ]
     assert csv.field_size_limit() == limit, "of the whole process"
+
+
+def test_a_line_without_end_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(tables, "LONGEST_CELL", 100)
+    for before in ("a", '"a'):
+        path = write(folder, f"text\n{before}\n" + "b," * 51)
+        assert refusal(tables.read, path) == f"{path}:3: a line of more than 100 characters; shorten it"
 
 
 def test_a_folder_is_refused(folder):

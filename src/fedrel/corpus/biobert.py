@@ -1,18 +1,20 @@
 """BioBERT's tables of relations (GAD, EU-ADR …): sentence and label between tabs; with the header row `index sentence
 label`, as its test files have, an index before them.
 
-The two entities are blinded, `@GENE$` and `@DISEASE$`. It is unknown which rows are about the same pair, so every row
-is a pair of its own: one row, one instance, with ids that name the row.
+    Loss of @GENE$ leads to @DISEASE$.	1
+
+The two entities are blinded, `@GENE$` and `@DISEASE$`. It is unknown which rows are about the same pair: entities have
+no ids.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedrel.corpus.checks import check_length, sentence_tokens
 from fedrel.corpus.columns import shortened, split_columns
 from fedrel.corpus.format import Format, Sample
-from fedrel.corpus.lines import numbered_lines
-from fedrel.corpus.tokens import tokenize
+from fedrel.corpus.lines import each_row, numbered_lines
 from fedrel.corpus.types import NA, Instance, Mention, Skipped
 from fedrel.errors import UserError
 
@@ -25,15 +27,16 @@ _HEADS_FIRST = ("CHEMICAL", "DRUG", "GENE", "PROTEIN", "DISEASE")
 
 
 def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line. None is skipped."""
-    names: tuple[str, ...] = ("sentence", "label")
-    for count, (number, line) in enumerate(numbered_lines(path)):
-        if count == 0 and _is_header(line):
-            names = ("index", "sentence", "label")
-            continue
-        where = f"{path}:{number}"
+    """Every sentence with its place, file:line. Broken rows are counted."""
+    number, first = next(numbered_lines(path, Skipped()), (0, ""))
+    header = number if _is_header(first) else 0
+    names = ("index", "sentence", "label") if header else ("sentence", "label")
+
+    def instance(line: str, where: str) -> Instance:
         *_, sentence, label = split_columns(line, names, where)
-        yield where, _instance(sentence, label.strip(), f"{path.stem}:{number}", where)
+        return _instance(sentence, label.strip(), where)
+
+    yield from each_row(path, skip, instance, after=header)
 
 
 def _is_header(line: str) -> bool:
@@ -47,33 +50,35 @@ def _by_content(sample: Sample) -> str | None:
     return None
 
 
-def _instance(sentence: str, label: str, row: str, where: str) -> Instance:
+def _instance(sentence: str, label: str, where: str) -> Instance:
     if not label:
         raise UserError(f"{where}: the label is missing; write 0 for no relation, 1 or a name for a relation")
-    tokens, marks = _tokens(sentence)
-    head, tail = _entities(marks, row, where)
+    tokens, marks = _tokens(sentence, where)
+    head, tail = _entities(marks, where)
     return Instance(tokens, head, tail, _RELATIONS.get(label, label))
 
 
-def _tokens(sentence: str) -> tuple[list[str], list[tuple[str, int]]]:
+def _tokens(sentence: str, where: str) -> tuple[list[str], list[tuple[str, int]]]:
     """Tokens, a mark being one; and for each mark its kind and its token."""
     tokens: list[str] = []
     marks = []
     done = 0
     for mark in _MARK.finditer(sentence):
-        tokens += tokenize(sentence[done : mark.start()])[0]
+        tokens += sentence_tokens(sentence[done : mark.start()], where)[0]
         marks.append((mark[1], len(tokens)))
         tokens.append(mark[0])
         done = mark.end()
-    return tokens + tokenize(sentence[done:])[0], marks
+    tokens += sentence_tokens(sentence[done:], where)[0]
+    check_length(len(tokens), where)
+    return tokens, marks
 
 
-def _entities(marks: list[tuple[str, int]], row: str, where: str) -> tuple[Mention, Mention]:
+def _entities(marks: list[tuple[str, int]], where: str) -> tuple[Mention, Mention]:
     """The first mark of each kind; where there is one kind (two drugs), its first two marks in their order."""
     first = {kind: place for kind, place in reversed(marks)}
     if len(first) == 1 and len(marks) > 1:
         (kind, one), (_, other) = marks[:2]
-        return Mention(f"{row}#{kind}", one, one + 1, kind), Mention(f"{row}#{kind}2", other, other + 1, kind)
+        return Mention("", one, one + 1, kind), Mention("", other, other + 1, kind)
     if len(first) != 2:
         kinds = shortened(", ".join(f"@{kind}$" for kind in sorted(first))) or "none"
         raise UserError(
@@ -81,10 +86,7 @@ def _entities(marks: list[tuple[str, int]], row: str, where: str) -> tuple[Menti
             "mend or remove the row"
         )
     head, tail = sorted(first, key=_order)
-    return (
-        Mention(f"{row}#{head}", first[head], first[head] + 1, head),
-        Mention(f"{row}#{tail}", first[tail], first[tail] + 1, tail),
-    )
+    return Mention("", first[head], first[head] + 1, head), Mention("", first[tail], first[tail] + 1, tail)
 
 
 def _order(kind: str) -> tuple[int, str]:

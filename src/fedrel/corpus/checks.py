@@ -11,10 +11,13 @@ from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Reader
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.sentences import sentence_spans
+from fedrel.corpus.tokens import count_tokens, tokenize
 from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 EMPTY = "there is no text in it"
+LEFT_OUT = "the relation needs an entity that was left out"
+LONGEST_SENTENCE = 10_000  # tokens
 _HEADS, _TAILS = {"arg1", "subject", "head"}, {"arg2", "object", "tail"}
 
 
@@ -74,10 +77,12 @@ def renamed(found: Mapping[str, Path], name: Callable[[PurePosixPath], str]) -> 
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """A UTF-8 text file, with its line ends as they are and no byte order mark; UserError if it cannot be read."""
+def opened(path: Path, errors: str = "strict") -> Iterator[TextIO]:
+    """A UTF-8 text file, with its line ends as they are and no byte order mark; UserError if it cannot be read. With
+    `errors="surrogateescape"`, what is not UTF-8 is read as half characters, which UTF-8 does not have.
+    """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding="utf-8-sig", errors=errors, newline="") as file:
             yield file
     except UnicodeDecodeError:
         deque(numbered_lines(path), maxlen=0)  # raises, and knows the number of the line
@@ -92,13 +97,31 @@ def whole_text(path: Path) -> str:
         return file.read()
 
 
-def check_span(text: str, start: int, end: int, where: str) -> None:
-    """Raises UserError unless text[start:end] lies within the text and has more than white space in it."""
+def check_length(count: int, where: str) -> None:
+    """Raises UserError for a sentence of more tokens than are read."""
+    if count > LONGEST_SENTENCE:
+        raise UserError(f"{where}: a sentence of {count:,} tokens; at most {LONGEST_SENTENCE:,} are read: split it")
+
+
+def sentence_tokens(text: str, where: str) -> tuple[list[str], list[int], list[int]]:
+    """`tokenize` of a sentence. UserError for one of more tokens than are read, which are never in memory."""
+    if len(text) > LONGEST_SENTENCE:
+        check_length(count_tokens(text), where)
+    return tokenize(text)
+
+
+def check_range(text: str, start: int, end: int, where: str) -> None:
+    """Raises UserError unless text[start:end] lies within the text and is not empty."""
     if not 0 <= start < end <= len(text):
         place = (
             f"{start}..{end}" if abs(start) + abs(end) < 10**12 else "of many digits"
         )  # Python may refuse to print it
         raise UserError(f"{where}: position {place} lies outside the {len(text)} characters of the text")
+
+
+def check_span(text: str, start: int, end: int, where: str) -> None:
+    """Raises UserError unless text[start:end] lies within the text and has more than white space in it."""
+    check_range(text, start, end, where)
     if text[start:end].isspace():
         raise UserError(f"{where}: position {start}..{end} covers white space alone; it must cover a word")
 

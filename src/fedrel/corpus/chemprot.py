@@ -5,18 +5,19 @@
     chemprot_training_gold_standard.tsv   document, CPR:3, Arg1:T13, Arg2:T55
 
 The fourth file, of relations, also holds those that the task leaves out; it is not read. Offsets count the characters
-of the title, one blank and the abstract. The head of a relation is the chemical, Arg1.
+of the title, one blank and the abstract. The head of a relation is the chemical, Arg1. Entities have no ids.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedrel.corpus.checks import check_span
+from fedrel.corpus.checks import LEFT_OUT, check_span
 from fedrel.corpus.columns import shortened, split_columns, whole_number
 from fedrel.corpus.format import Format
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import each_row
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
@@ -26,14 +27,32 @@ _ARGUMENT = re.compile(r"Arg[12]:(\S+)")
 Relation = tuple[str, str, str]
 
 
+@dataclass
+class _Split:
+    """The documents of a split while its files are read, and the names of what was left out of them."""
+
+    texts: dict[str, tuple[str, str]] = field(default_factory=dict)  # by document: its text, and its place
+    annotations: defaultdict[str, dict[str, Annotation]] = field(default_factory=lambda: defaultdict(dict))
+    relations: defaultdict[str, list[Relation]] = field(default_factory=lambda: defaultdict(list))
+    lost_documents: set[str] = field(default_factory=set)
+    lost_entities: set[tuple[str, str]] = field(default_factory=set)
+
+    def is_lost(self, document: str, key: str) -> bool:
+        return document in self.lost_documents or (document, key) in self.lost_entities
+
+
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
-    """`path` names the abstracts; the other files lie beside it. Nothing is skipped: what does not fit is refused."""
+    """`path` names the abstracts; the other files lie beside it. Broken rows, and rows that need what a broken one
+    holds, are counted.
+    """
     _, entities_file, gold_file = files(path)
-    texts = _texts(path)
-    annotations = _annotations(entities_file, texts, path)
-    relations = _relations(gold_file, annotations, entities_file)
-    for document, (text, where) in texts.items():
-        yield Document(document, text, tuple(annotations[document].values()), tuple(relations[document]), where)
+    split = _Split()
+    _read_texts(path, split, skip)
+    _read_annotations(entities_file, split, path, skip)
+    _read_relations(gold_file, split, entities_file, skip)
+    for document, (text, where) in split.texts.items():
+        annotations, relations = split.annotations[document].values(), split.relations[document]
+        yield Document(document, text, tuple(annotations), tuple(relations), where)
 
 
 def files(path: Path) -> tuple[Path, Path, Path]:
@@ -49,48 +68,59 @@ def files(path: Path) -> tuple[Path, Path, Path]:
     return beside[0], beside[1], beside[2]
 
 
-def _texts(path: Path) -> dict[str, tuple[str, str]]:
-    texts: dict[str, tuple[str, str]] = {}
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
-        document, title, abstract = split_columns(line, ("document", "title", "abstract"), where)
-        if document in texts:
+def _read_texts(path: Path, split: _Split, skip: Skipped) -> None:
+    def parse(line: str, where: str) -> tuple[str, str]:
+        try:
+            document, title, abstract = split_columns(line, ("document", "title", "abstract"), where)
+        except UserError:
+            split.lost_documents.add(line.split("\t")[0])
+            raise
+        return document, f"{title} {abstract}"
+
+    for where, (document, text) in each_row(path, skip, parse):
+        if document in split.texts:
             raise UserError(f"{where}: document {shortened(document)} is there twice; remove one")
-        texts[document] = f"{title} {abstract}", where
-    return texts
+        split.texts[document] = text, where
+    split.lost_documents -= split.texts.keys()
 
 
-def _annotations(
-    path: Path, texts: dict[str, tuple[str, str]], abstracts: Path
-) -> defaultdict[str, dict[str, Annotation]]:
-    found: defaultdict[str, dict[str, Annotation]] = defaultdict(dict)
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
-        document, key, type_, *span, mention = split_columns(
-            line, ("document", "entity", "type", "start", "end", "mention"), where
-        )
-        if document not in texts:
+def _read_annotations(path: Path, split: _Split, abstracts: Path, skip: Skipped) -> None:
+    def parse(line: str, where: str) -> tuple[str, Annotation | None]:
+        columns = split_columns(line, ("document", "entity", "type", "start", "end", "mention"), where)
+        document, key = columns[:2]
+        if document in split.lost_documents:
+            return document, None
+        if document not in split.texts:
             raise UserError(f"{where}: document {shortened(document)} is not in {abstracts.name}; are both whole?")
-        if key in found[document]:
-            raise UserError(f"{where}: entity {shortened(key)} of document {shortened(document)} is there twice")
-        start, end = (whole_number(text, name, where) for text, name in zip(span, ("start", "end"), strict=True))
-        text = texts[document][0]
-        check_span(text, start, end, where)
-        if text[start:end] != mention:
-            raise UserError(
-                f'{where}: the text at {start}..{end} is "{shortened(text[start:end])}", not "{shortened(mention)}"; '
-                "offsets must count the characters of the title, one blank and the abstract"
-            )
-        found[document][key] = Annotation(key, start, end, _TYPES.get(type_, type_))
-    return found
+        try:
+            if key in split.annotations[document]:
+                raise UserError(f"{where}: entity {shortened(key)} of document {shortened(document)} is there twice")
+            return document, _annotation(columns, split.texts[document][0], where)
+        except UserError:
+            split.lost_entities.add((document, key))
+            raise
+
+    for where, (document, annotation) in each_row(path, skip, parse):
+        if annotation:
+            split.annotations[document][annotation.key] = annotation
+        else:
+            skip(where, "the entity needs a document that was left out")
 
 
-def _relations(
-    path: Path, annotations: dict[str, dict[str, Annotation]], entities: Path
-) -> defaultdict[str, list[Relation]]:
-    found: defaultdict[str, list[Relation]] = defaultdict(list)
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
+def _annotation(columns: list[str], text: str, where: str) -> Annotation:
+    _, key, type_, *span, mention = columns
+    start, end = (whole_number(number, name, where) for number, name in zip(span, ("start", "end"), strict=True))
+    check_span(text, start, end, where)
+    if text[start:end] != mention:
+        raise UserError(
+            f'{where}: the text at {start}..{end} is "{shortened(text[start:end])}", not "{shortened(mention)}"; '
+            "offsets must count the characters of the title, one blank and the abstract"
+        )
+    return Annotation(key, start, end, _TYPES.get(type_, type_))
+
+
+def _read_relations(path: Path, split: _Split, entities: Path, skip: Skipped) -> None:
+    def parse(line: str, where: str) -> tuple[str, Relation]:
         document, relation, *arguments = split_columns(line, ("document", "relation", "Arg1", "Arg2"), where)
         if not relation.strip():
             raise UserError(f"{where}: the relation has no name")
@@ -98,12 +128,17 @@ def _relations(
         if len(keys) != 2:
             raise UserError(f"{where}: a relation needs Arg1:T… and Arg2:T…, the entities that it joins")
         for key in keys:
-            if key not in annotations.get(document, {}):
+            if key not in split.annotations.get(document, {}) and not split.is_lost(document, key):
                 raise UserError(
                     f"{where}: entity {shortened(key)} of document {shortened(document)} is not in {entities.name}"
                 )
-        found[document].append((keys[0], relation.strip(), keys[1]))
-    return found
+        return document, (keys[0], relation.strip(), keys[1])
+
+    for where, (document, (head, relation, tail)) in each_row(path, skip, parse):
+        if split.is_lost(document, head) or split.is_lost(document, tail):
+            skip(where, LEFT_OUT)
+        else:
+            split.relations[document].append((head, relation, tail))
 
 
 def _by_name(path: Path) -> bool:

@@ -1,5 +1,8 @@
 """Texts with one label each: text and label between tabs, perhaps below a header row, or a `.tab` file with three
 header rows (the names of its columns, their types, and which of them is the class).
+
+    a fine film , truly	1
+    not so .	0
 """
 
 import itertools
@@ -8,7 +11,7 @@ from pathlib import Path
 
 from fedrel.corpus.columns import split_columns
 from fedrel.corpus.format import Format, Sample, has_extension
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import each_row, numbered_lines
 from fedrel.corpus.tokens import tokenize
 from fedrel.corpus.types import Instance, LabelledText, Skipped
 from fedrel.errors import UserError
@@ -19,27 +22,27 @@ _LONGEST_LABEL = 60  # characters, where a label is recognised by its shape
 
 
 def read(path: Path, skip: Skipped) -> Iterator[tuple[str, LabelledText]]:
-    """Every text with its place, file:line. A text without a word is skipped."""
-    numbered = numbered_lines(path)
+    """Every text with its place, file:line. A text without a word is skipped, and broken rows are counted."""
     names: tuple[str, ...] = ("text", "label")
     text_column, label_column = 0, 1
     if path.suffix == ".tab":
-        names, text_column, label_column = _tab_columns(list(itertools.islice(numbered, _TAB_HEADER)), path)
-    for number, line in numbered:
-        where = f"{path}:{number}"
-        if "\0" in line:
-            raise UserError(f"{where}: not UTF-8 text (is it UTF-16?); convert the file to UTF-8")
-        if number == 1 and _is_header(line):
-            continue
+        names, text_column, label_column = _tab_columns(list(itertools.islice(numbered_lines(path), _TAB_HEADER)), path)
+        header = _TAB_HEADER
+    else:
+        number, first = next(numbered_lines(path, Skipped()), (0, ""))
+        header = int(number == 1 and _is_header(first))
+
+    def labelled(line: str, where: str) -> LabelledText | None:
         columns = split_columns(line, names, where)
         label = columns[label_column].strip()
         if not label:
-            raise UserError(f"{where}: the label is missing")
+            raise UserError(f"{where}: the label is missing; write it after the text and a tab, or remove the row")
         tokens = tokenize(columns[text_column])[0]
-        if tokens:
-            yield where, LabelledText(tokens, label)
-        else:
+        if not tokens:
             skip(where, "the text is empty")
+        return LabelledText(tokens, label) if tokens else None
+
+    yield from ((where, it) for where, it in each_row(path, skip, labelled, after=header) if it)
 
 
 def lines(texts: Iterable[Instance]) -> Iterator[str]:

@@ -8,7 +8,9 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 def split_columns(line: str, names: tuple[str, ...], where: str) -> list[str]:
-    """The cells of a tab-separated row, one for each name; UserError if it has more or fewer."""
+    """The cells of a tab-separated row, one for each name; UserError if it has more or fewer, or a NUL."""
+    if "\0" in line:
+        raise UserError(f"{where}: not UTF-8 text (is it UTF-16?); convert the file to UTF-8")
     columns = line.split("\t")
     if len(columns) != len(names):
         raise UserError(

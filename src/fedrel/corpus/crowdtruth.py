@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fedrel.corpus.checks import opened
 from fedrel.corpus.columns import shortened
+from fedrel.corpus.types import Skipped
 from fedrel.errors import UserError
 
 TICKS = {"cause": "[CAUSES]", "treat": "[TREATS]"}  # what a worker ticks who sees the relation
@@ -31,41 +32,47 @@ class Judgment:
     correct: bool  # the expert says that it is there
 
 
-def judgments(folder: Path, relation: str) -> Iterator[Judgment]:
-    """Those on sentences with an expert's label. Of a worker who saw a sentence twice, the first counts."""
+def judgments(folder: Path, relation: str, skip: Skipped | None = None) -> Iterator[Judgment]:
+    """Those on sentences with an expert's label. Of a worker who saw a sentence twice, the first counts. Broken rows
+    are reported to `skip`; without one, the first is raised.
+    """
+    skip = Skipped(strict=True) if skip is None else skip
     if relation not in TICKS:
         raise UserError(f'"{relation}" has no expert labels; there is {", ".join(TICKS)}')
-    truth = _expert(folder / f"ground_truth_{relation}.csv")
+    truth = _expert(folder / f"ground_truth_{relation}.csv", skip)
     name_of: dict[str, str] = {}  # by text; one text is there under two identifiers
     joined: dict[str, tuple[str, bool]] = {}  # identifier -> that of its text, and the expert's label
-    for _, row in _rows(folder / "relex_sentences.tsv", "\t", ("sent_id", "sentence")):
+    for _, row in _rows(folder / "relex_sentences.tsv", "\t", ("sent_id", "sentence"), skip):
         if (label := truth.get(row["sentence"])) is not None:
             joined[row["sent_id"]] = name_of.setdefault(row["sentence"], row["sent_id"]), label
     seen: set[tuple[str, str]] = set()
-    for where, row in _rows(folder / "relex_judgments.tsv", "\t", ("sent_id", "worker", "answer")):
+    for where, row in _rows(folder / "relex_judgments.tsv", "\t", ("sent_id", "worker", "answer"), skip):
         worker, answer = row["worker"], row["answer"]
         if not answer.startswith("[") or not worker:
-            raise UserError(f'{where}: "{shortened(answer)}" is no answer of a worker, as [CAUSES]|[TREATS] is')
-        if row["sent_id"] in joined:
+            error = f'{where}: "{shortened(answer)}" is no answer of a worker, as [CAUSES]|[TREATS] is'
+            skip.bad(UserError(error), where)
+        elif row["sent_id"] in joined:
             sentence, correct = joined[row["sent_id"]]
             if (worker, sentence) not in seen:
                 seen.add((worker, sentence))
                 yield Judgment(worker, sentence, relation, TICKS[relation] in answer.split("|"), correct)
 
 
-def _expert(path: Path) -> dict[str, bool]:
+def _expert(path: Path, skip: Skipped) -> dict[str, bool]:
     """The expert's label of each sentence that has one, by its text."""
     labels: dict[str, bool] = {}
-    for where, row in _rows(path, ",", ("expert", "sentence")):
+    for where, row in _rows(path, ",", ("expert", "sentence"), skip):
         if row["expert"] not in _EXPERT:
-            raise UserError(f'{where}: expert is "{shortened(row["expert"])}"; it must be 1, -1 or NA')
+            error = f'{where}: expert is "{shortened(row["expert"])}"; it must be 1, -1 or NA'
+            skip.bad(UserError(error), where)
+            continue
         label = _EXPERT[row["expert"]]
         if label is not None and labels.setdefault(row["sentence"], label) != label:
             raise UserError(f"{where}: the expert says both 1 and -1 of this sentence")
     return labels
 
 
-def _rows(path: Path, delimiter: str, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def _rows(path: Path, delimiter: str, columns: Sequence[str], skip: Skipped) -> Iterator[tuple[str, dict[str, str]]]:
     with opened(path) as file:
         # Quotes mean something between commas, and nothing between tabs.
         reader = csv.reader(
@@ -78,8 +85,10 @@ def _rows(path: Path, delimiter: str, columns: Sequence[str]) -> Iterator[tuple[
             for cells in reader:
                 where = f"{path}:{reader.line_num}"
                 if len(cells) != len(names):
-                    raise UserError(f"{where}: {len(cells)} cells where the first line names {len(names)} columns")
+                    error = f"{where}: {len(cells)} cells where the first line names {len(names)} columns; mend the row"
+                    skip.bad(UserError(error), where)
+                    continue
                 row = dict(zip(names, cells, strict=True))
                 yield where, {column: row[column] for column in columns}
-        except csv.Error as error:
-            raise UserError(f"{path}:{reader.line_num}: not a row of a table ({error})") from None
+        except csv.Error as found:
+            raise UserError(f"{path}:{reader.line_num}: not a row of a table ({found})") from None

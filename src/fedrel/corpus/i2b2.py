@@ -6,17 +6,18 @@
 
 A place is line:token; lines count from 1 and tokens, which white space separates, from 0. Each line is a sentence.
 Files of assertions (.ast) are ignored. In a few places of the published corpus the text of a concept is not what the
-record has there: such a concept is left out and counted, and so are the relations that need it.
+record has there: such a concept is left out and counted, and so are the relations that need it. Concepts have no ids.
 """
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from fedrel.corpus.checks import EMPTY, files, renamed, same_words, whole_text
+from fedrel.corpus.checks import EMPTY, LEFT_OUT, files, renamed, same_words, whole_text
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, has_extension, same_stem
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import each_row
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
@@ -30,7 +31,9 @@ Tokens = list[list[Span]]  # of each line, as offsets in the whole text
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
-    """Every record of a folder, or one. Empty records are skipped, and concepts whose words are not at their place."""
+    """Every record of a folder, or one. Empty records are skipped, and concepts whose words are not at their place;
+    broken lines, and records that are not UTF-8, are counted.
+    """
     texts, concepts, relations = (
         renamed(files(path, suffix), lambda name: name.stem) for suffix in (".txt", ".con", ".rel")
     )
@@ -41,26 +44,32 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
     if not texts:
         raise UserError(f"{path}: no .txt file here; i2b2 keeps records in txt/, concept/ and rel/")
     for name, file in texts.items():
-        document = _document(name, file, concepts.get(name), relations.get(name), skip)
-        if document.text.strip():
-            yield document
+        try:
+            text = whole_text(file)
+        except UserError as error:
+            skip.bad(error, str(file))
+            continue
+        if text.strip():
+            yield _document(name, text, file, concepts.get(name), relations.get(name), skip)
         else:
             skip(str(file), EMPTY)
 
 
-def _document(name: str, file: Path, concepts: Path | None, relations: Path | None, skip: Skipped) -> Document:
-    text = whole_text(file)
+def _document(
+    name: str, text: str, file: Path, concepts: Path | None, relations: Path | None, skip: Skipped
+) -> Document:
     tokens: Tokens = []
     place = 0
     for line in text.split("\n"):
         tokens.append([(place + found.start(), place + found.end()) for found in _TOKEN.finditer(line)])
         place += len(line) + 1
     sentences = tuple((line[0][0], line[-1][1]) for line in tokens if line)
+    given = tuple(token for line in tokens for token in line)
     if concepts is None:
-        return Document(name, text, where=str(file), sentences=sentences)
+        return Document(name, text, where=str(file), sentences=sentences, tokens=given)
     annotations, keys = _annotations(concepts, text, tokens, skip)
     joined = None if relations is None else tuple(_relations(relations, tokens, keys, concepts.name, skip))
-    return Document(name, text, annotations, joined, str(file), sentences)
+    return Document(name, text, annotations, joined, str(file), sentences, given)
 
 
 def _annotations(
@@ -69,21 +78,25 @@ def _annotations(
     """The annotations of a record, and their keys by span, None being the key of a concept that was left out."""
     found: dict[tuple[Span, str], Annotation] = {}
     keys: dict[Span, str | None] = {}
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
+
+    def parse(line: str, where: str) -> tuple[str, Span, str]:
         concept, *rest = line.strip().split("||")
         type_ = _TYPE.fullmatch(rest[0]) if len(rest) == 1 else None
         if not type_:
+            with suppress(UserError):
+                keys.setdefault(_place(concept, tokens, where)[1], None)
             raise UserError(f'{where}: not a concept such as c="aspirin" 1:0 1:0||t="treatment"')
-        words, span = _place(concept, tokens, where)
+        return *_place(concept, tokens, where), type_[1]
+
+    for where, (words, span, type_) in each_row(path, skip, parse):
         if not same_words(words.lower(), text[slice(*span)].lower()):
             skip(where, "the words of the concept do not stand at its place")
             keys.setdefault(span, None)
-        elif (span, type_[1]) in found:
+        elif (span, type_) in found:
             skip(where, "the concept is marked twice")
         else:
-            annotation = Annotation(f"T{len(found) + 1}", *span, type_[1])
-            found[span, type_[1]] = annotation
+            annotation = Annotation(f"T{len(found) + 1}", *span, type_)
+            found[span, type_] = annotation
             keys[span] = keys.get(span) or annotation.key  # a relation does not name the type: it means the first
     return tuple(found.values()), keys
 
@@ -91,22 +104,24 @@ def _annotations(
 def _relations(
     path: Path, tokens: Tokens, keys: dict[Span, str | None], concepts: str, skip: Skipped
 ) -> Iterator[tuple[str, str, str]]:
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
+    def parse(line: str, where: str) -> tuple[str | None, str, str | None]:
         pieces = line.strip().split("||")
         relation = _RELATION.fullmatch(pieces[1]) if len(pieces) == 3 else None
         if not relation:
             raise UserError(f'{where}: not a relation such as c="aspirin" 1:0 1:0||r="TrAP"||c="pain" 1:4 1:4')
-        ends = []
-        for piece in (pieces[0], pieces[2]):
-            words, span = _place(piece, tokens, where)
-            if span not in keys:
-                raise UserError(f'{where}: the concept "{shortened(words)}" is not in {concepts}; add it there')
-            ends.append(keys[span])
-        if ends[0] and ends[1]:
-            yield ends[0], relation[1], ends[1]
+        return end(pieces[0], where), relation[1], end(pieces[2], where)
+
+    def end(concept: str, where: str) -> str | None:
+        words, span = _place(concept, tokens, where)
+        if span not in keys:
+            raise UserError(f'{where}: the concept "{shortened(words)}" is not in {concepts}; add it there')
+        return keys[span]
+
+    for where, (head, relation, tail) in each_row(path, skip, parse):
+        if head and tail:
+            yield head, relation, tail
         else:
-            skip(where, "the relation needs a concept that was left out")
+            skip(where, LEFT_OUT)
 
 
 def _place(concept: str, tokens: Tokens, where: str) -> tuple[str, Span]:

@@ -63,11 +63,15 @@ def _decoded(raw: bytes, number: int, where: str) -> str:
         raise UserError(f"{where}: not UTF-8 text; convert the file to UTF-8") from None
 
 
-def each_row(path: Path, skip: Skipped, parse: Callable[[str, str], Row]) -> Iterator[tuple[str, Row]]:
-    """What `parse` makes of each line, given its place too, file:line. A line for which it raises UserError is a broken
-    row, reported to `skip`.
+def each_row(
+    path: Path, skip: Skipped, parse: Callable[[str, str], Row], *, after: int = 0
+) -> Iterator[tuple[str, Row]]:
+    """What `parse` makes of each line after the one of this number, given its place too, file:line. A line for which it
+    raises UserError is a broken row, reported to `skip`.
     """
     for number, line in numbered_lines(path, skip):
+        if number <= after:
+            continue
         where = f"{path}:{number}"
         try:
             row = parse(line, where)

@@ -1,79 +1,100 @@
-"""OpenNRE's JSON lines: {"text" or "token", "h": {"id", "name", "pos"}, "t": {…}, "relation"}.
+"""OpenNRE's JSON: {"text" or "token", "h": {"id", "name", "pos"}, "t": {…}, "relation"}, one a line or in an array.
 
-`pos` counts characters with "text" and tokens with "token". Two keys that OpenNRE does not have are read where present:
-"source" (who wrote the sentence) and "expressed" (true or false, for synthetic data).
+    {"text": "Ann was born in Bonn.", "h": {"id": "Q1", "name": "Ann", "pos": [0, 3]},
+     "t": {"id": "Q2", "name": "Bonn", "pos": [16, 20]}, "relation": "place of birth"}
+
+Wiki80, Wiki20m, NYT10m and MIRGENE come so. `pos` counts characters with "text" and tokens with "token"; its end is
+exclusive. Where it ends after the text, as it does where blanks at the end of a text were removed, it is read up to the
+end if that is what "name" says. An entity without an "id" has none: its "name" is no id. Three keys that OpenNRE does
+not have are read where present: "source" (who wrote the sentence), "expressed" (true or false, for synthetic data), and
+"type" of an entity.
 """
 
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from fedrel.corpus.checks import check_length, sentence_tokens
+from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample, no_header
-from fedrel.corpus.lines import json_object, numbered_lines
-from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.lines import each_object
+from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
 
+_SIDES = (("h", "head"), ("t", "tail"))
+
+Span = tuple[int, int]
+
 
 def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line. None is skipped."""
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
-        yield where, _instance(line, where)
+    """Every sentence with its place, file:line. Broken rows are counted."""
+    yield from each_object(path, skip, _instance)
 
 
-def _instance(line: str, where: str) -> Instance:
-    row = json_object(line, where)
+def _instance(row: dict[str, Any], where: str) -> Instance:
     relation, source, expressed = row.get("relation"), row.get("source", ""), row.get("expressed")
     if not isinstance(relation, str) or not relation:
         raise UserError(f'{where}: "relation" is missing or no text')
     if not isinstance(source, str) or not (expressed is None or isinstance(expressed, bool)):
         raise UserError(f'{where}: "source" must be text and "expressed" true or false')
-    if isinstance(row.get("text"), str):
-        tokens, begins, ends = tokenize(row["text"])
-        characters = _positions(row, len(row["text"]), "characters", where)
-        spans = [
-            token_span(begins, ends, *span, f"{where}: {word}")
-            for span, (_, word) in zip(characters, _SIDES, strict=True)
-        ]
-    elif isinstance(row.get("token"), list) and all(isinstance(token, str) for token in row["token"]):
-        tokens = row["token"]
-        spans = _positions(row, len(tokens), "tokens", where)
-    else:
-        raise UserError(f'{where}: neither "text" nor "token" holds the sentence')
+    tokens, spans = _sentence(row, where)
     head, tail = (
         Mention(_identity(row[side], where), *span, _type(row[side]))
         for (side, _), span in zip(_SIDES, spans, strict=True)
     )
+    if head.id == tail.id and spans[0] == spans[1]:
+        raise UserError(
+            f"{where}: head and tail are one entity at one place; mend the positions, or remove the row, since a "
+            "relation joins two"
+        )
     return Instance(tokens, head, tail, relation, source, expressed)
 
 
-_SIDES = (("h", "head"), ("t", "tail"))
+def _sentence(row: dict[str, Any], where: str) -> tuple[list[str], list[Span]]:
+    """The tokens, and those of head and tail."""
+    text, tokens = row.get("text"), row.get("token")
+    if isinstance(text, str):
+        places = [_position(row, *side, len(text), "characters", where) for side in _SIDES]
+        tokens, begins, ends = sentence_tokens(text, where)
+        named = zip(places, _SIDES, strict=True)
+        return tokens, [token_span(begins, ends, *place, f"{where}: {word}") for place, (_, word) in named]
+    if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
+        check_length(len(tokens), where)
+        return tokens, [_position(row, *side, len(tokens), "tokens", where) for side in _SIDES]
+    raise UserError(f'{where}: neither "text" nor "token" holds the sentence')
 
 
-def _positions(row: dict[str, object], size: int, unit: str, where: str) -> list[tuple[int, int]]:
-    """Head and tail, each start and end in a sentence of `size` units."""
-    spans = []
-    for side, word in _SIDES:
-        entity = row.get(side)
-        position = entity.get("pos") if isinstance(entity, dict) else None
-        if not isinstance(position, list) or len(position) != 2 or not all(type(n) is int for n in position):
-            raise UserError(f'{where}: "{side}" needs "pos": [start, end]')
-        start, end = position
-        if not 0 <= start < end <= size:
-            raise UserError(f"{where}: {word} position {start}..{end} lies outside the {size} {unit}")
-        spans.append((start, end))
-    return spans
+def _position(row: dict[str, Any], side: str, word: str, size: int, unit: str, where: str) -> Span:
+    """Start and end of head or tail in a sentence of `size` units."""
+    entity = row.get(side)
+    position = entity.get("pos") if isinstance(entity, dict) else None
+    if not isinstance(position, list) or len(position) != 2 or not all(type(n) is int for n in position):
+        raise UserError(f'{where}: "{side}" needs "pos": [start, end]')
+    start, end = position
+    if end > size > start >= 0 and unit == "characters" and _same_end(row, side, start):
+        end = size
+    if not 0 <= start < end <= size:
+        place = shortened(f"{start}..{end}")
+        raise UserError(f"{where}: {word} position {place} lies outside the {size} {unit}")
+    return start, end
 
 
-def _identity(entity: dict[str, object], where: str) -> str:
-    identity = entity.get("id") or entity.get("name")
-    if not isinstance(identity, str) or not identity.strip():
-        raise UserError(f'{where}: an entity needs an "id" or a "name"')
-    return identity
+def _same_end(row: dict[str, Any], side: str, start: int) -> bool:
+    """Whether the text from `start` on is the entity's name, but for blanks."""
+    name = row[side].get("name")
+    return isinstance(name, str) and bool(name.strip()) and row["text"][start:].strip() == name.strip()
 
 
-def _type(entity: dict[str, object]) -> str:
+def _identity(entity: dict[str, Any], where: str) -> str:
+    identity = entity.get("id")
+    if not (identity is None or isinstance(identity, str)):
+        raise UserError(f'{where}: the "id" of an entity must be text; leave it out where there is none')
+    return identity if identity and identity.strip() else ""
+
+
+def _type(entity: dict[str, Any]) -> str:
     told = entity.get("type")
     return told if isinstance(told, str) else ""
 
@@ -101,7 +122,13 @@ def _entity(instance: Instance, mention: Mention) -> dict[str, object]:
 
 
 def _by_content(sample: Sample) -> str | None:
-    return 'JSON lines with "h", "t" or "relation"' if sample.keys & {"h", "t", "relation"} else None
+    if sample.lines[0].lstrip().startswith("["):
+        seen = "\n".join(sample.lines)
+        found = all(f'"{key}"' in seen for key in ("h", "t", "pos", "relation"))
+        return 'a JSON array with "h", "t" and "relation"' if found else None
+    keys = sample.keys
+    pairs = keys & {"h", "t"} and keys & {"text", "token"}
+    return 'JSON lines with "h", "t" or "relation"' if pairs or {"text", "relation"} <= keys else None
 
 
 FORMAT = Format(

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
+from fedrel.corpus.checks import check_length
 from fedrel.corpus.rules import UNDIRECTED, Rules, digest
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.tokens import token_span, tokenize
@@ -25,7 +26,6 @@ APART = "the two entities stand in different sentences"
 OTHER_TYPES = "the relation joins entities of other types than data.directions says"
 TOO_MANY = "the sentence has more pairs without a relation than data.max_pairs; the nearest are kept"
 TOO_FAR = "the pair without a relation is further apart than data.max_distance"
-LONGEST = 10_000  # tokens of a sentence
 _MOST_TOKENS = 2_000_000  # of all pairs of one sentence without a relation together
 
 Types = set[tuple[str, str]]  # of head and tail
@@ -212,10 +212,7 @@ class _Words:
             inside = document.tokens[first:last]
             self.tokens = [document.text[begin:stop] for begin, stop in inside]
             self.begins, self.ends = [begin for begin, _ in inside], [stop for _, stop in inside]
-        if len(self.tokens) > LONGEST:
-            raise UserError(
-                f"{where}: a sentence of {len(self.tokens):,} tokens; at most {LONGEST:,} are read: split it"
-            )
+        check_length(len(self.tokens), where)
         self._spans: dict[str, tuple[int, int]] = {}
 
     def mention(self, it: Annotation, meant: str = "") -> Mention:

@@ -1,9 +1,13 @@
 """PGR, phenotypes and genes: a header row, then in each row a sentence with a gene (the head), a phenotype (the tail)
 and whether they are related, as `True` or `TRUE`.
 
+    FILE_ID	SENTENCE	GENE	PHENOTYPE	GENE_ID	PHENOTYPE_ID	GENE_START_POSITION	…	RELATION
+    1	Loss of ABC1 leads to gout.	ABC1	gout	19	HP_0001997	8	…	True
+
 Offsets count characters of the sentence as it is in the file, with `&lt;` for `<`; tokens are made of the unescaped
-text. A column CONFIRMATION, in which curators judged the label of a test row, may follow; the label is RELATION all the
-same, made as in the training rows.
+text. FILE_ID, where there is such a column, says which document the sentence is from; within it, a gene or phenotype
+without an id goes by its name. A column CONFIRMATION, in which curators judged the label of a test row, may follow; the
+label is RELATION all the same, made as in the training rows.
 """
 
 import html
@@ -12,10 +16,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fedrel.corpus.checks import sentence_tokens
 from fedrel.corpus.columns import shortened, split_columns, whole_number
 from fedrel.corpus.format import Format, Sample
-from fedrel.corpus.lines import numbered_lines
-from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.lines import each_row, numbered_lines
+from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import NA, Instance, Mention, Skipped
 from fedrel.errors import UserError
 
@@ -30,17 +35,18 @@ Span = tuple[int, int]
 
 
 def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
-    """Every sentence with its place, file:line. A row whose gene or phenotype is not in its sentence is skipped."""
-    names: tuple[str, ...] | None = None
-    for number, line in numbered_lines(path):
-        where = f"{path}:{number}"
-        if names is None:
-            names = _header(line, where)
-            continue
-        row = dict(zip(names, split_columns(line, names, where), strict=True))
-        instance = _instance(row, where, skip)
-        if instance:
-            yield where, instance
+    """Every sentence with its place, file:line. A row whose gene or phenotype is not in its sentence is skipped, and
+    broken rows are counted.
+    """
+    number, first = next(numbered_lines(path), (0, ""))
+    if not number:
+        return
+    names = _header(first, f"{path}:{number}")
+
+    def instance(line: str, where: str) -> Instance | None:
+        return _instance(dict(zip(names, split_columns(line, names, where), strict=True)), where, skip)
+
+    yield from ((where, it) for where, it in each_row(path, skip, instance, after=number) if it)
 
 
 def _header(line: str, where: str) -> tuple[str, ...]:
@@ -73,13 +79,14 @@ def _instance(row: dict[str, str], where: str, skip: Skipped) -> Instance | None
         if span is None:
             skip(where, f"the {side.lower()} is not in the sentence")
             return None
-    tokens, begins, ends = tokenize(text)
+    tokens, begins, ends = sentence_tokens(text, where)
+    document, ids = row.get("FILE_ID", "").strip(), [row[f"{side}_ID"].strip() for side in _SIDES]
     head, tail = (
-        Mention(row[f"{side}_ID"].strip() or name, *token_span(begins, ends, *span, f"{where}: {side}"), side)
-        for side, (name, _, _), span in zip(_SIDES, given, spans, strict=True)
+        Mention(id_, *token_span(begins, ends, *span, f"{where}: {side}"), side, name if document and not id_ else "")
+        for side, (name, _, _), id_, span in zip(_SIDES, given, ids, spans, strict=True)
         if span
     )
-    return Instance(tokens, head, tail, relation)
+    return Instance(tokens, head, tail, relation, document=document)
 
 
 def _located(raw: str, given: list[tuple[str, int, int]]) -> tuple[str, Sequence[Span | None]]:

@@ -23,7 +23,9 @@ _BREAKS = (re.compile(r"\n[^\S\n]*\n"), re.compile(r"\n"), re.compile(r"\s"))  #
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
-    """Every document of a file or a folder. Files without text are skipped."""
+    """Every document of a file or a folder. Files without text are skipped; one of a folder that is not UTF-8 is
+    counted as broken, and what follows is left out of it.
+    """
     if path.is_file():
         yield from _documents(path, path.name, skip)
         return
@@ -31,7 +33,10 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
     if not found:
         raise UserError(f"{path}: no .txt file in this folder")
     for name, file in found.items():
-        yield from _documents(file, name, skip)
+        try:
+            yield from _documents(file, name, skip)
+        except UserError as error:
+            skip.bad(error, str(file))
 
 
 def _documents(path: Path, name: str, skip: Skipped) -> Iterator[Document]:

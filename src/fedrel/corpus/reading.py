@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedrel.corpus import pairs
+from fedrel.corpus.checks import check_length
 from fedrel.corpus.format import Format
 from fedrel.corpus.formats import labelled_format
 from fedrel.corpus.rules import EVERY, UNDIRECTED, Identities, Labels, Rules
@@ -16,8 +17,8 @@ from fedrel.errors import UserError
 
 # What a reader of documents left out, by how its reason begins: one of it, and more.
 _SUBJECTS = {
-    ("the relation", "the two entities"): ("relation", "relations"),
-    ("the concept", "the annotation", "the entity", "the mention"): ("entity", "entities"),
+    ("the relation", "the two entities", "relation"): ("relation", "relations"),
+    ("the concept", "the annotation", "the entity", "the mention", "entity", "two entities"): ("entity", "entities"),
     ("the pair",): ("pair", "pairs"),
     ("the sentence",): ("sentence", "sentences"),
 }
@@ -108,7 +109,7 @@ class Reading:
         if self.form.sentences:
             for where, instance in self.form.sentences(self.path, after):
                 try:
-                    require_readable(instance, where)
+                    check_length(len(instance.tokens), where)
                 except UserError as error:
                     after.bad(error, where)
                 else:
@@ -149,13 +150,6 @@ def require_few_broken(path: Path, skipped: Skipped, good: int, share: float) ->
         kinds = "; ".join(f"{count:,} × {why}" for why, count in skipped.broken.most_common(3))
         more = f" ({broken:,} of {broken + good:,} rows of {path} cannot be read: {kinds}"
     raise UserError(f"{first}{more}; up to {share:.3g} of them may be left out, see data.bad_rows)")
-
-
-def require_readable(instance: Instance, where: str) -> None:
-    """Raises UserError for a sentence that is too long."""
-    if len(instance.tokens) > pairs.LONGEST:
-        count = len(instance.tokens)
-        raise UserError(f"{where}: a sentence of {count:,} tokens; at most {pairs.LONGEST:,} are read: split it")
 
 
 def _with_directions(rules: Rules, form: Format) -> Rules:

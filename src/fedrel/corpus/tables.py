@@ -6,11 +6,13 @@
 The text column is called text, sentence, body, abstract, content or note (the first of these that there is), or
 is the only column with one of these words in its name. Without an id column (id, doc_id or document) a row
 is called after its file and line. Columns of .tsv files are separated by tabs, those of others by commas,
-semicolons or tabs, whichever the first line has most of. Other columns are ignored.
+semicolons or tabs, whichever the first line has most of. Other columns are ignored. After a row that is broken,
+such as one with a quote that is never closed, reading goes on with the next line.
 """
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -26,18 +28,21 @@ ID = ("id", "doc_id", "document")
 LONGEST_CELL = 16_000_000  # characters; the csv module's own limit of 131,072 is less than many a report
 _WORDS = re.compile(rf"(?<![^\W_])(?:{'|'.join(TEXT)})(?![^\W_])")  # note_text, Abstract (English)
 _SHOWN = 20  # columns that a message lists
+_HALF = re.compile("[\ud800-\udfff]")  # stands for what is not UTF-8
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
-    """A document for each row of one file. Rows without text are skipped."""
-    rows = _rows(path)
+    """A document for each row of one file. Rows without text are skipped, and broken rows are counted."""
+    rows = _rows(path, skip)
     line, header = next(rows, (1, []))
     text_at, id_at = _columns(header, f"{path}:{line}")
     for line, cells in rows:
         where = f"{path}:{line}"
         if len(cells) != len(header):
             cell = "cell" if len(cells) == 1 else "cells"
-            raise UserError(f"{where}: {len(cells)} {cell} where the header has {len(header)} columns; mend the row")
+            error = f"{where}: {len(cells)} {cell} where the header has {len(header)} columns; mend the row"
+            skip.bad(UserError(error), where)
+            continue
         name = cells[id_at].strip() if id_at is not None else ""
         if cells[text_at].strip():
             yield Document(name or f"{path.name}:{line}", cells[text_at], where=where)
@@ -57,32 +62,78 @@ def _columns(header: list[str], where: str) -> tuple[int, int | None]:
     return fitting[0], next((names.index(name) for name in ID if name in names), None)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, and the line that each begins in."""
-    with opened(path) as file:
-        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else max(",;\t", key=file.readline().count)
+class _Lines(Iterator[str]):
+    """The lines of a file, of which those of a broken row, but for its first, are read once more."""
+
+    def __init__(self, file: TextIO, path: Path) -> None:
+        self.file, self.path = file, path
+        self.number = 0  # of the line that was read last
+        self.row: list[str] = []  # lines since the row began
+        self.too_long = False  # the last one, of which only a piece was read
+        self._again: deque[str] = deque()
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else self.file.readline(LONGEST_CELL + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        if len(line) > LONGEST_CELL:
+            self.too_long = True
+            raise UserError(f"{self.path}:{self.number}: a line of more than {LONGEST_CELL:,} characters; shorten it")
+        self.row.append(line)
+        return line
+
+    def after_first(self) -> None:
+        """The line after the one that the row begins with is the next one again."""
+        self.number -= len(self.row[1:])
+        self._again.extendleft(reversed(self.row[1:]))
+
+
+def _rows(path: Path, skip: Skipped) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, and the line that each begins in. A broken one is counted; but if it is the first,
+    the header, it is raised.
+    """
+    with opened(path, errors="surrogateescape") as file:
+        first = file.readline(LONGEST_CELL)
+        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else max(",;\t", key=first.count)
         file.seek(0)
-        reader = csv.reader(_lines(file, path), delimiter=delimiter, strict=True)
+        lines, header = _Lines(file, path), True
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         while True:
-            line = reader.line_num + 1
-            usual = csv.field_size_limit(LONGEST_CELL)  # of the whole process, so only for this row
+            number = lines.number + 1
+            where = f"{path}:{number}"
+            lines.row.clear()
             try:
-                cells = next(reader, None)
-            except csv.Error as error:
-                raise UserError(f"{path}:{line}: {_sentence(str(error))}") from None
-            finally:
-                csv.field_size_limit(usual)
+                cells = _next(reader, where)
+                _check_characters(lines.row, where)
+            except UserError as error:
+                if header or lines.too_long:
+                    raise
+                skip.bad(error, where)
+                lines.after_first()
+                continue
             if cells is None:
                 return
             if cells and not (len(cells) == 1 and cells[0].isspace()):
-                yield line, cells
+                yield number, cells
+                header = False
 
 
-def _lines(file: TextIO, path: Path) -> Iterator[str]:
-    for number, line in enumerate(file, 1):
-        if "\0" in line:
-            raise UserError(f"{path}:{number}: a NUL character; the file is damaged, or must be saved as UTF-8")
-        yield line
+def _next(reader: Iterator[list[str]], where: str) -> list[str] | None:
+    usual = csv.field_size_limit(LONGEST_CELL)  # of the whole process, so only for this row
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise UserError(f"{where}: {_sentence(str(error))}") from None
+    finally:
+        csv.field_size_limit(usual)
+
+
+def _check_characters(lines: list[str], where: str) -> None:
+    if any(_HALF.search(line) for line in lines):
+        raise UserError(f"{where}: not UTF-8 text; convert the file to UTF-8")
+    if any("\0" in line for line in lines):
+        raise UserError(f"{where}: a NUL character; the file is damaged, or must be saved as UTF-8")
 
 
 def _sentence(error: str) -> str:

@@ -13,6 +13,11 @@ def tokenize(text: str) -> tuple[list[str], list[int], list[int]]:
     return [f[0] for f in found], [f[1] for f in found], [f[2] for f in found]
 
 
+def count_tokens(text: str) -> int:
+    """How many tokens there are, without keeping them."""
+    return sum(1 for _ in _TOKEN.finditer(text))
+
+
 def token_span(begins: list[int], ends: list[int], start: int, end: int, where: str) -> tuple[int, int]:
     """The tokens, first and last + 1, that overlap with the characters start … end; UserError if none does."""
     touched = [i for i, (b, e) in enumerate(zip(begins, ends, strict=True)) if b < end and e > start]

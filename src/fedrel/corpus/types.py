@@ -134,7 +134,7 @@ class Skipped:
 
 _PLACE = re.compile(r"\S*?:\d+: |[^ :]+: (?:row|document) \S+: ")
 _QUOTED = re.compile(r'"[^"]*"')
-_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\.-?\d+)?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.-])-?\d[\d,]*(?:\.\.-?\d+)?(?![\w])")
 
 
 def _general(message: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from fedrel import config
 from fedrel.corpus import FORMATS, SPLITS, Skipped
 from fedrel.corpus.detection import Detected, detect
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import begins_with, numbered_lines
 from fedrel.corpus.pairs import APART
 from fedrel.corpus.reading import Reading, require_few_broken
 from fedrel.corpus.rules import Rules
@@ -171,12 +171,14 @@ def _rows_in(path: Path, source: str) -> int:
     would show.
     """
     header_rows = FORMATS[source].header_rows
-    if header_rows is None:
+    if header_rows is None or begins_with(path, b"["):  # a JSON array is not a row a line
         reading = Reading(source, path, Rules(bad_rows=1))
         return sum(1 for _ in reading.rows()) + reading.skipped.total
-    lines = numbered_lines(path)
+    broken = Skipped()
+    lines = numbered_lines(path, broken)
     first = next(lines, None)
-    return 1 + sum(1 for _ in lines) - header_rows(path, first[1]) if first else 0
+    count = 1 + sum(1 for _ in lines) - header_rows(path, first[1]) if first else 0
+    return count + broken.total
 
 
 def _add_counts(part: Part, dataset: Dataset, split: Split) -> None:
