@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fedrel.corpus import FORMATS
 from tests.instances import sentences, write
 from tests.labelled_examples import WRITERS, classification, pgr_row
 
@@ -93,7 +94,7 @@ def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
     (tmp_path / "odd.tsv").write_text("x\ty\tz\n")
     (tmp_path / "empty").mkdir()
     assert refused("data", "check", "odd.bin") == "odd.bin:1: not UTF-8 text; convert the file to UTF-8"
-    assert "odd.tsv: in no format that is known here; choose one with --source: opennre (" in refused(
+    assert f"odd.tsv: in no format that is known here; choose one with --source: {next(iter(FORMATS))} (" in refused(
         "data", "check", "odd.tsv"
     )
     assert refused("data", "check", "empty") == "empty: no file in this folder"

@@ -85,6 +85,9 @@ def test_the_splits_of_chemprot_lie_side_by_side_or_each_in_a_folder(tmp_path, n
         ("brat", ("train", "dev", "test")),
         ("i2b2", ("my_training", "my_validation", "my_test")),
         ("classification", ("20x-train.tab", "20x-val.tab", "20x-test.tab")),
+        ("semeval", ("TRAIN_FILE.TXT", "DEV_FILE.TXT", "TEST_FILE_FULL.TXT")),
+        ("tacred", ("train_data.json", "dev_data.json", "test_data.json")),
+        ("fewrel", ("train_wiki.json", "val_wiki.json", "test_wiki.json")),
     ],
 )
 def test_a_split_of_other_formats_is_known_by_its_name(tmp_path, source, names):

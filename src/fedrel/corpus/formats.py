@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fedrel.corpus import (
+    bere,
     biobert,
     bioc_xml,
     brat,
     chemprot,
     classification,
+    fewrel,
     i2b2,
     jsonl_documents,
     nyt10,
@@ -15,7 +17,9 @@ from fedrel.corpus import (
     pgr,
     plain_text,
     pubtator,
+    semeval,
     tables,
+    tacred,
 )
 from fedrel.corpus.format import Format
 from fedrel.errors import UserError, suggest
@@ -25,6 +29,10 @@ from fedrel.util.plugins import Registry
 FORMATS: Registry[Format] = Registry(
     "fedrel.formats",
     {
+        "tacred": tacred.FORMAT,
+        "bere": bere.FORMAT,
+        "fewrel": fewrel.FORMAT,
+        "semeval": semeval.FORMAT,
         "opennre": opennre.FORMAT,
         "pgr": pgr.FORMAT,
         "nyt10": nyt10.FORMAT,

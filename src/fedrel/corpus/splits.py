@@ -15,7 +15,8 @@ _NAMES = {
     "dev": ("dev", "development", "val", "valid", "validation"),
     "test": ("test", "test_gs"),
 }
-_PATTERNS = {split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)})(?:[_-]?set)?") for split, names in _NAMES.items()}
+_AFTER = r"(?:[_-]?(?:set|data|file(?:[_-]full)?))?"  # TrainingSet, TEST_FILE_FULL
+_PATTERNS = {split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)}){_AFTER}") for split, names in _NAMES.items()}
 
 
 def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
