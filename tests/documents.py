@@ -30,6 +30,21 @@ def refusal(read: Read, path: Path) -> str:
     return sentence
 
 
+def broken(read: Read, path: Path) -> tuple[list[Document], str]:
+    """What is read around the one broken row of a file, and the sentence about that row, which is also what a strict
+    reader refuses it with.
+    """
+    found, skipped = everything(read, path)
+    assert skipped.broken.total() == 1
+    [sentence] = skipped.broken_examples
+    assert "\n" not in sentence
+    assert next(iter(skipped.broken)) in skipped.reasons
+    with pytest.raises(UserError) as caught:
+        list(read(path, Skipped(strict=True)))
+    assert str(caught.value) == sentence
+    return found, sentence
+
+
 def place(folder: Path, files: dict[str, str | bytes]) -> Path:
     """Writes the files, byte for byte."""
     for name, content in files.items():

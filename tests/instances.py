@@ -40,7 +40,12 @@ def sentence(head="Q1", tail="Q2", relation="r", words=("a", "met", "b", "."), s
 def sentences(pairs: int, *, prefix="", each=2) -> list[Instance]:
     """Every other pair stands in a fact; no two prefixes share a pair."""
     return [
-        sentence(f"{prefix}h{pair}", f"{prefix}t{pair}", NA if pair % 2 else f"r{pair % 4}", ("x", f"w{n}", "y", "."))
+        sentence(
+            f"{prefix}h{pair}",
+            f"{prefix}t{pair}",
+            NA if pair % 2 else f"r{pair % 4}",
+            ("x", f"w{n}", "y", f"{prefix}{pair}"),
+        )
         for pair in range(pairs)
         for n in range(each)
     ]

@@ -117,6 +117,42 @@ def bioc(mark: str, count: int = 4) -> str:
     )
 
 
+def bioc_json(mark: str, count: int = 4) -> str:
+    """The same as `bioc`."""
+    documents = []
+    for n in range(count):
+        text = f"Zinc stops {mark}ine."
+        marks = [
+            {
+                "id": f"T{number}",
+                "infons": {"type": type_},
+                "text": name,
+                "locations": [{"offset": text.index(name), "length": len(name)}],
+            }
+            for number, (type_, name) in enumerate((("Chemical", "Zinc"), ("Gene", f"{mark}ine")), 1)
+        ]
+        nodes = [{"refid": "T1", "role": "Arg1"}, {"refid": "T2", "role": "Arg2"}]
+        relations = [{"id": "R1", "infons": {"type": "stops"}, "nodes": nodes}] if n % 2 else []
+        passages = [{"infons": {}, "offset": 0, "text": text, "annotations": marks}]
+        documents.append({"id": f"{mark}{n}", "infons": {}, "passages": passages, "relations": relations})
+    return json.dumps({"source": "x", "date": "", "key": "", "infons": {}, "documents": documents}) + "\n"
+
+
+def ddi(name: str, *, interacts: bool) -> str:
+    """A document of one sentence."""
+    drugs = ((0, "zinc"), (9, f"{name}ine"))
+    marks = "".join(
+        f'<entity id="{name}.s0.e{n}" charOffset="{start}-{start + len(drug) - 1}" type="drug" text="{drug}"/>\n'
+        for n, (start, drug) in enumerate(drugs)
+    )
+    told = 'ddi="true" type="effect"' if interacts else 'ddi="false"'
+    pair = f'<pair id="{name}.s0.p0" e1="{name}.s0.e0" e2="{name}.s0.e1" {told}/>\n'
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<document id="{name}">\n'
+        f'<sentence id="{name}.s0" text="zinc and {name}ine mix">\n{marks}{pair}</sentence></document>\n'
+    )
+
+
 def json_documents(mark: str, count: int = 4) -> str:
     rows = []
     for n in range(count):
@@ -175,6 +211,45 @@ def fewrel(mark: str, count: int = 4) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
+def spert(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "tokens": ["Zinc", "stops", f"{mark}ine", "."],
+            "entities": [{"type": "drug", "start": 0, "end": 1}, {"type": "gene", "start": 2, "end": 3}],
+            "relations": [{"type": "stops", "head": 0, "tail": 1}] if n % 2 else [],
+            "orig_id": f"{mark}{n}",
+        }
+        for n in range(count)
+    ]
+    return json.dumps(rows)
+
+
+def dygie(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "doc_key": f"{mark}{n}",
+            "sentences": [["So", "it", "is", "."], ["Zinc", "stops", f"{mark}ine", "."]],
+            "ner": [[], [[4, 4, "drug"], [6, 6, "gene"]]],
+            "relations": [[], [[4, 4, 6, 6, "stops"]] if n % 2 else []],
+        }
+        for n in range(count)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def triples(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "sentText": f"Zinc stops {mark}ine .",
+            "articleId": f"{mark}{n}",
+            "relationMentions": [{"em1Text": "Zinc", "em2Text": f"{mark}ine", "label": "stops"}] if n % 2 else [],
+            "entityMentions": [{"text": "Zinc", "label": "drug"}, {"text": f"{mark}ine", "label": "gene"}],
+        }
+        for n in range(count)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
 def write_opennre(folder: Path, count: int) -> None:
     for split in ("train", "dev", "test"):
         write(folder / f"{split}.jsonl", sentences(count, prefix=split, each=1))
@@ -226,11 +301,33 @@ def write_brat(folder: Path, count: int) -> None:
     for split in ("train", "dev", "test"):
         (folder / split).mkdir()
         for n in range(count):
-            text = f"Zinc stops {split}ine."
-            rows = ["T1\tDrug 0 4\tZinc\n", f"T2\tGene 11 {len(text) - 1}\t{split}ine\n"]
+            text = f"Zinc stops {split}ine in {n} days."
+            rows = ["T1\tDrug 0 4\tZinc\n", f"T2\tGene 11 {text.index(' in ')}\t{split}ine\n"]
             rows += ["R1\tStops Arg1:T1 Arg2:T2\n"] if n % 2 else []
             (folder / split / f"{split}{n}.txt").write_text(text)
             (folder / split / f"{split}{n}.ann").write_text("".join(rows))
+
+
+def write_bionlp(folder: Path, count: int) -> None:
+    for split in ("train", "dev", "test"):
+        (folder / split).mkdir()
+        for n in range(count):
+            text = f"Zinc stops {split}ine."
+            for suffix, rows in (
+                ("txt", text),
+                ("a1", f"T1\tProtein 0 4\tZinc\nT2\tProtein 11 {len(text) - 1}\t{split}ine\n"),
+                ("a2", "T3\tStop 5 10\tstops\nE1\tStop:T3 Theme:T2 Cause:T1\n" if n % 2 else ""),
+            ):
+                (folder / split / f"{split}{n}.{suffix}").write_text(rows)
+
+
+def write_ddi(folder: Path, count: int) -> None:
+    for split in ("Train", "Dev", "Test"):
+        for kind in ("DrugBank", "MedLine"):
+            (folder / split / kind).mkdir(parents=True)
+        for n in range(count):
+            path = folder / split / ("MedLine", "DrugBank")[n % 2] / f"{n}.xml"
+            path.write_text(ddi(f"{split}.d{n}", interacts=n % 2 == 1), encoding="utf-8")
 
 
 def write_i2b2(folder: Path, count: int) -> None:
@@ -260,7 +357,13 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
     "chemprot": write_chemprot,
     "brat": write_brat,
     "bioc": _write_each("{split}.xml", bioc),
+    "bioc-json": _write_each("{split}.json", bioc_json),
+    "bionlp": write_bionlp,
+    "ddi": write_ddi,
     "pubtator": _write_each("{split}.pubtator", pubtator),
     "i2b2": write_i2b2,
     "jsonl": _write_each("{split}.jsonl", json_documents),
+    "spert": _write_each("made_{split}.json", spert),
+    "dygie": _write_each("{split}.json", dygie),
+    "triples": _write_each("{split}_triples.json", triples),
 }

@@ -35,6 +35,8 @@ def values_of(hint, bounds):
     low, above, high = (bounds.get(name) for name in ("low", "above", "high"))
     if typing.get_origin(hint) is typing.Literal:
         return st.sampled_from(typing.get_args(hint))
+    if hint == tuple[tuple[str, str], ...]:
+        return st.dictionaries(st.text(), st.text(), max_size=3).map(lambda table: tuple(table.items()))
     if typing.get_origin(hint) is tuple:
         return st.lists(values_of(typing.get_args(hint)[0], {})).map(tuple)
     if isinstance(hint, UnionType):

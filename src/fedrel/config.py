@@ -39,6 +39,13 @@ class Data:
     dev: float = number(0.0, low=0, high=0.5)  # share of train to choose rounds by, in place of a dev file; 0: the file
     na: Literal["keep", "drop"] = "keep"  # pairs without a relation: a class of their own, or left out
     relations: tuple[str, ...] = ()  # agreed beforehand, in this order; empty: those that the data hold
+    identity: Literal["id", "name", "document"] = "id"  # what makes two mentions one entity, and so two facts one
+    na_label: str = ""  # the label that means no relation; empty: the usual names (NA, Other, no_relation …)
+    labels: tuple[tuple[str, str], ...] = ()  # new names for labels, a table in the file: {"CPR:3" = "activates"}
+    directions: tuple[tuple[str, str], ...] = ()  # of relations, a table: undirected, directed, or "Drug -> Disease"
+    max_pairs: int = number(5_000, low=1)  # without a relation, of one sentence with gold relations; the nearest stay
+    max_distance: int = number(0, low=0)  # tokens between the entities of such a pair; 0: any number
+    bad_rows: float = number(0.01, low=0, high=1)  # share of rows that may be broken and left out; 0: none
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,7 @@ class Training:
     lr_decay: float = number(0.005, low=0, high=1)
     weight_decay: float = number(1e-5, low=0, high=1)
     dropout: float = number(0.5, low=0, high=0.99)
+    restarts: int = number(3, low=0, high=20)  # how often a run that diverges begins again, with 0.3 of its lr
 
     def lr_at(self, round_: int) -> float:
         """lr · (1 - lr_decay)^round."""
@@ -301,6 +309,8 @@ def _checked(value: object, hint: object, bounds: Mapping[str, float | None], na
         if value not in allowed or type(value) is not type(allowed[0]):
             raise UserError(f'{name} = "{value}" is none of {", ".join(allowed)}{suggest(str(value), allowed)}')
         return value
+    if hint == tuple[tuple[str, str], ...]:
+        return _table_of_texts(value, name)
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             raise UserError(f"{name} must be a list of texts, not {value!r}")
@@ -326,6 +336,17 @@ def _checked(value: object, hint: object, bounds: Mapping[str, float | None], na
     return value
 
 
+def _table_of_texts(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """A table, or a list of pairs as a saved experiment has it."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(pairs, list | tuple) or not all(isinstance(it, list | tuple) and len(it) == 2 for it in pairs):
+        raise UserError(f'{name} must be a table of texts such as {{"old" = "new"}}, not {value!r}')
+    checked = [tuple(_checked(text, str, {}, f"every one of {name}") for text in pair) for pair in pairs]
+    if len({key for key, _ in checked}) < len(checked):
+        raise UserError(f"{name} names one of its keys twice; name it once")
+    return typing.cast(tuple[tuple[str, str], ...], tuple(checked))
+
+
 _SURROGATE = re.compile("[\ud800-\udfff]")  # how Python holds bytes of a command line that are no UTF-8
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
@@ -340,20 +361,29 @@ def to_table(experiment: Experiment) -> dict[str, object]:
 
 def to_toml(table: Table) -> str:
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
-    lines = [f"{key} = {_toml(value)}" for key, value in plain.items()]
+    lines = [f"{key} = {as_toml(value)}" for key, value in plain.items()]
     for name, values in table.items():
         if isinstance(values, Mapping):
-            lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+            lines += ["", f"[{name}]", *(f"{key} = {as_toml(value)}" for key, value in values.items())]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _toml(value: object) -> str:
+def as_setting(key: str, value: object) -> str:
+    """`key=value` as `override` reads it back."""
+    plain = isinstance(value, str) and _value(value.strip()) == value
+    return f"{key}={value if plain else as_toml(value)}"
+
+
+def as_toml(value: object) -> str:
+    """A value of an experiment as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return f"{{{', '.join(f'{as_toml(key)} = {as_toml(text)}' for key, text in value)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
+        return f"[{', '.join(as_toml(item) for item in value)}]"
     escaped = "".join(
         f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '"\\' else c for c in str(value)
     )

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from fedrel.corpus import FORMATS
 from tests.instances import sentences, write
 from tests.labelled_examples import WRITERS, classification, pgr_row
 
@@ -38,7 +37,7 @@ def test_json_has_all_of_it(fedrel, tmp_path, source):
     found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
     assert set(found) == {
         *("path", "format", "why", "kind", "splits", "shared_pairs", "shared_rows", "overlap", "suspicious"),
-        *("skipped", "notes", "next"),
+        *("shared_sentences", "skipped", "notes", "next"),
     }
     assert found["format"] == source
     assert set(found["splits"]) == {"train", "dev", "test"}
@@ -94,9 +93,9 @@ def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
     (tmp_path / "odd.tsv").write_text("x\ty\tz\n")
     (tmp_path / "empty").mkdir()
     assert refused("data", "check", "odd.bin") == "odd.bin:1: not UTF-8 text; convert the file to UTF-8"
-    assert f"odd.tsv: in no format that is known here; choose one with --source: {next(iter(FORMATS))} (" in refused(
-        "data", "check", "odd.tsv"
-    )
+    said = refused("data", "check", "odd.tsv")
+    assert said.startswith("odd.tsv: in no format that is known here; choose one with --source: ")
+    assert "opennre (" in said
     assert refused("data", "check", "empty") == "empty: no file in this folder"
     assert "File name too long" in refused("data", "check", "x" * 5000)
     for source in WRITERS:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.corpus import Annotation, Skipped, bioc_xml
-from tests.documents import covered, everything, refusal
+from tests.documents import broken, covered, everything, refusal
 
 TITLE = "<passage><infon key='type'>title</infon><offset>0</offset><text>Café &amp; aspirin</text></passage>"
 BODY = "<offset>20</offset><text>Aspirin eases <!-- and how -->headache.</text>"
@@ -71,8 +71,8 @@ def test_passages_become_one_text_with_the_offsets_of_the_file(path):
     assert (found.id, found.where) == ("12", f"{path}:2")
     assert found.text == "Café & aspirin\n\n\n\n\n\nAspirin eases headache."
     assert found.annotations == (
-        Annotation("1", 20, 27, "Drug", "MESH:D001241"),
-        Annotation("2", 34, 42, "Pain", "MESH:D006261"),
+        Annotation("1", 20, 27, "Drug", "MESH:D001241", ("MESH:D001241",)),
+        Annotation("2", 34, 42, "Pain", "MESH:D006261", ("MESH:D006261",)),
     )
     assert covered(found) == {"1": "Aspirin", "2": "headache"}
     assert found.relations == (("1", "Eases", "2"),)
@@ -130,7 +130,7 @@ def test_an_identifier_is_found_among_the_infons(path, infons, id_):
     inside = "".join(f"<infon key='{key}'>{value}</infon>" for key, value in infons.items())
     drug = f"<annotation id='1'>{inside}<location offset='20' length='7'/></annotation>"
     [found], _ = read(path, collection(passage(drug)))
-    assert found.annotations == (Annotation("1", 20, 27, "", id_),)
+    assert found.annotations == (Annotation("1", 20, 27, "", id_, (id_,) if id_ else ()),)
 
 
 @pytest.mark.parametrize("words", ["Aspirin headache", "Aspirin eases\nheadache"])
@@ -155,10 +155,10 @@ def test_what_cannot_be_a_pair_is_counted(path):
     assert found.relations == ()
     assert skipped.reasons == {
         "the annotation has no place in the text": 1,
-        "the relation has 1 nodes, not two": 1,
-        "the relation has 3 nodes, not two": 1,
+        "the relation joins other than two entities": 2,
         "the relation has no type": 1,
-        "the relation joins something other than two annotations with ids of their own": 2,
+        "the relation joins something other than two annotations with ids of their own": 1,
+        "the relation needs an entity that was left out": 1,
         "there is no text in it": 1,
     }
 
@@ -175,6 +175,102 @@ def test_documents_without_an_id_are_numbered(path):
     one = collection(TITLE, id_="")
     found, _ = read(path, one.replace("</collection>", f"<document>{TITLE}</document></collection>"))
     assert [it.id for it in found] == ["cdr.xml#1", "cdr.xml#2"]
+
+
+def infons(**given):
+    return "".join(f"<infon key='{key}'>{value}</infon>" for key, value in given.items())
+
+
+def concept(id_, offset, words, **given):
+    place = f"<location offset='{offset}' length='{len(words)}'/><text>{words}</text>"
+    return f"<annotation id='{id_}'>{infons(**given)}{place}</annotation>"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"relation": "CID", "Chemical": "D1", "Disease": "D2"},
+        {"entity1": "D1", "entity2": "D2", "type": "CID", "novel": "No"},
+        {"score": "0.99", "role1": "Chemical|MESH:D1", "role2": "Disease|MESH:D2", "type": "CID"},
+        {"role1": "MESH:D1", "role2": "MESH:D2", "type": "CID"},
+    ],
+    ids=["BC5CDR", "BioRED", "PubTator 3", "prefixed"],
+)
+def test_a_relation_may_join_concepts(path, told):
+    marks = [
+        concept("1", 20, "Aspirin", type="Chemical", MESH="D1"),
+        concept("2", 34, "headache", type="Disease", MESH="D2|D3"),
+        concept("3", 34, "head", type="Disease", MESH="-1"),
+    ]
+    [found], skipped = read(path, collection(TITLE, passage(*marks), rest=relation(type_=infons(**told))))
+    assert found.annotations == (
+        Annotation("1", 20, 27, "Chemical", "MESH:D1", ("MESH:D1",)),
+        Annotation("2", 34, 42, "Disease", "MESH:D2|D3", ("MESH:D2", "MESH:D3")),
+        Annotation("3", 34, 38, "Disease"),
+    )
+    assert found.relations == (("MESH:D1", "CID", "MESH:D2"),)
+    assert skipped.total == 0
+
+
+def test_a_concept_that_is_not_marked_is_counted(path):
+    marks = passage(concept("1", 20, "Aspirin", type="Chemical", MESH="D1"))
+    told = [
+        {"relation": "CID", "Chemical": "D1", "Disease": "D9"},
+        {"type": "r", "entity1": "D9", "entity2": "D1"},
+        {"type": "r", "entity1": "D1"},
+    ]
+    relations = "".join(relation(type_=infons(**it)) for it in told)
+    [found], skipped = read(path, collection(TITLE, marks, rest=relations))
+    assert found.relations == ()
+    assert skipped.reasons == {
+        "the relation joins a concept that is not marked in the text": 2,
+        "the relation joins other than two entities": 1,
+    }
+
+
+def test_variants_are_one_concept_and_no_key_is_the_name_of_an_entity(path):
+    """As in BioRED: annotations are numbered, and so are genes."""
+    marks = [
+        concept("0", 20, "Aspirin", type="Variant", identifier="c|DEL|1314_1328|"),
+        concept("1", 28, "eases", type="Gene", identifier="0"),
+        concept("2", 34, "headache", type="Disease", identifier="D1,D2"),
+    ]
+    told = [("c|DEL|1314_1328|", "0"), ("0", "D2"), ("D1,D2", "0")]
+    relations = "".join(relation(type_=infons(type="r", entity1=one, entity2=other)) for one, other in told)
+    [found], skipped = read(path, collection(TITLE, passage(*marks), rest=relations))
+    assert [(it.key, it.entities) for it in found.annotations] == [
+        ("0/1", ("c|DEL|1314_1328|",)),
+        ("1", ("0",)),
+        ("2", ("D1,D2", "D1", "D2")),
+    ]
+    assert found.relations == tuple((one, "r", other) for one, other in told)
+    assert skipped.total == 0
+
+
+def test_a_composite_mention_stands_for_its_parts(path):
+    """As in BC5CDR, where those in pieces would come out with the same span and different labels."""
+    whole = concept("1", 34, "headache", type="Disease", MESH="D1|D2", CompositeRole="CompositeMention")
+    parts = [
+        concept(n, start, words, type="Disease", MESH=f"D{n}", CompositeRole="IndividualMention")
+        for n, start, words in ((2, 34, "head"), (3, 38, "ache"), (4, 20, "Aspirin"))
+    ]
+    relations = relation(node(2, "Arg1"), node(4, "Arg2"))
+    [found], skipped = read(path, collection(TITLE, passage(parts[0], whole, *parts[1:]), rest=relations))
+    assert [(it.key, it.id, it.entities) for it in found.annotations] == [
+        ("1", "MESH:D1|D2", ("MESH:D1", "MESH:D2", "MESH:D3")),
+        ("4", "MESH:D4", ("MESH:D4",)),
+    ]
+    assert found.relations == (("1", "Eases", "4"),)
+    assert skipped.reasons == {"the annotation is a part of a composite mention, which is kept": 2}
+
+
+def test_sentences_beside_the_text_of_a_passage_are_kept(path):
+    sentences = "<sentence><offset>20</offset><text>Aspirin </text></sentence>"
+    sentences += "<sentence><offset>28</offset><text>eases headache.</text></sentence>"
+    [found], _ = read(path, collection(TITLE, passage(sentences)))
+    assert found.sentences == ((0, 14), (20, 27), (28, 43))
+    [found], _ = read(path, collection(TITLE, passage(sentences.replace(">28<", ">99<"))))
+    assert found.sentences == ((0, 14), (20, 43))  # they do not fit
 
 
 # What XML can hold: no control characters, and line ends are always line feeds.
@@ -219,24 +315,6 @@ def test_what_the_library_writes_is_read_back(path, passages, data):
         (GOOD.replace("<date/>", "<date>"), "not XML"),
         ("<html><body/></html>", "not BioC, which begins with <collection>"),
         (GOOD.encode("latin-1"), "not XML"),
-        (GOOD.replace("offset>20<", "offset>21<"), 'the text at 20..27 is "Aspiri", not "Aspirin"'),
-        (GOOD.replace("'34'", "'35'"), "document 12, annotation 2: the text at 35..43 is "),
-        (GOOD.replace("'34'", "'35'"), "the offsets do not match (they must count characters, not bytes"),
-        (GOOD.replace("'34'", "'90'"), "position 90..98 lies outside the 43 characters of the text"),
-        (GOOD.replace("'34'", "'15'").replace("'8'", "'2'"), "covers white space alone"),
-        (GOOD.replace("'34'", f"'{'9' * 4_300}'"), "position of many digits lies outside"),
-        (GOOD.replace("'34'", "'x'"), "an offset or length is missing or no whole number"),
-        (GOOD.replace("length='8'", ""), "an offset or length is missing or no whole number"),
-        (GOOD.replace("<offset>20</offset>", "<offset/>"), "an offset or length is missing or no whole number"),
-        (GOOD.replace("<offset>20</offset>", ""), "no <offset> in a <passage>; add it"),
-        (GOOD.replace("offset>20<", "offset>-1<"), "a passage has the offset -1"),
-        (GOOD.replace("<offset>20", "<text>x</text><offset>20"), "two <text> in one <passage>; remove one"),
-        (GOOD.replace("offset>20<", "offset>3<"), "a passage has the offset 3 where the one before it ends at 14"),
-        (GOOD.replace("offset>20<", "offset>99999999999<"), "a passage has the offset 99999999999 where"),
-        (GOOD.replace("refid='2'", "refid='7'"), 'a relation names the annotation "7", which is not there'),
-        (GOOD.replace("<!-- and how -->", "<b>x</b>"), "<b> has no place in <text> of BioC"),
-        (GOOD.replace("<!-- and how -->", "&undeclared;"), "&undeclared; has no place in <text> of BioC"),
-        (GOOD.replace("<passage>", "<p>").replace("</passage>", "</p>"), "<p> has no place in <document>"),
         (GOOD.replace("<date/>", "<day/>"), "<day> has no place in <collection>"),
         (GOOD.replace("<collection>", "<collection xmlns='x'>"), "not BioC, which begins with <collection>"),
     ],
@@ -245,10 +323,68 @@ def test_a_bad_file_is_refused(path, content, says):
     assert says in refused(path, content)
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (GOOD.replace("'34'", "'35'"), "document 12, annotation 2: the text at 35..43 is "),
+        (GOOD.replace("'34'", "'35'"), "the offsets do not match (they must count characters, not bytes"),
+        (GOOD.replace("'34'", "'90'"), "position 90..98 lies outside the 43 characters of the text"),
+        (GOOD.replace("'34'", "'15'").replace("'8'", "'2'"), "covers white space alone"),
+        (GOOD.replace("'34'", f"'{'9' * 4_300}'"), "position of many digits lies outside"),
+        (GOOD.replace("'34'", "'x'"), "an offset or length is missing or no whole number"),
+        (GOOD.replace("length='8'", ""), "an offset or length is missing or no whole number"),
+    ],
+)
+def test_a_bad_annotation_is_counted_and_so_is_its_relation(path, content, says):
+    path.write_text(content, encoding="utf-8")
+    [found], sentence = broken(bioc_xml.read, path)
+    assert sentence.startswith(f"{path}:2: document 12, annotation 2: ")
+    assert says in sentence
+    assert (covered(found), found.relations) == ({"1": "Aspirin"}, ())
+    assert everything(bioc_xml.read, path)[1].reasons["the relation needs an entity that was left out"] == 1
+
+
+def test_a_relation_of_an_unknown_annotation_is_counted(path):
+    path.write_text(GOOD.replace("refid='2'", "refid='7'"), encoding="utf-8")
+    [found], sentence = broken(bioc_xml.read, path)
+    assert 'document 12: a relation names the annotation "7", which is not there; add it' in sentence
+    assert (len(found.annotations), found.relations) == (2, ())
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (GOOD.replace("<offset>20</offset>", "<offset/>"), "an offset or length is missing or no whole number"),
+        (GOOD.replace("<offset>20</offset>", ""), "no <offset> in a <passage>; add it"),
+        (GOOD.replace("offset>20<", "offset>-1<"), "a passage has the offset -1"),
+        (GOOD.replace("<offset>20", "<text>x</text><offset>20"), "two <text> in one <passage>; remove one"),
+        (GOOD.replace("offset>20<", "offset>3<"), "a passage has the offset 3 where the one before it ends at 14"),
+        (GOOD.replace("offset>20<", "offset>99999999999<"), "a passage has the offset 99999999999 where"),
+        (GOOD.replace("<!-- and how -->", "<b>x</b>"), "<b> has no place in <text> of BioC"),
+        (GOOD.replace("<!-- and how -->", "&undeclared;"), "&undeclared; has no place in <text> of BioC"),
+        (GOOD.replace("<passage>", "<p>").replace("</passage>", "</p>"), "<p> has no place in <document>"),
+    ],
+)
+def test_a_bad_document_is_counted_and_the_others_are_read(path, content, says):
+    other = f"<document><id>13</id>{TITLE}</document></collection>"
+    path.write_text(content.replace("</collection>", other), encoding="utf-8")
+    [found], sentence = broken(bioc_xml.read, path)
+    assert found.id == "13"
+    assert sentence.startswith(f"{path}:2: document 12: ")
+    assert says in sentence
+
+
+def test_bad_annotations_of_a_kind_are_counted_together(path):
+    marks = [PAIN.replace("'34'", f"'{n}'").replace("id='2'", f"id='x{n}'") for n in (35, 36, 90)]
+    _, skipped = read(path, GOOD.replace("</document>", f"{''.join(marks)}</document>"))
+    assert sorted(skipped.broken.values()) == [1, 2]
+
+
 def test_bytes_counted_for_characters_are_noticed(path):
     shifted = PAIN.replace("'34'", "'39'")  # that of 37 characters: each é takes two bytes
     body = passage(shifted).replace("Aspirin eases", "Café, café eases").replace("headache.", "headache, mostly.")
-    assert "the offsets do not match" in refused(path, collection(TITLE, body))
+    path.write_text(collection(TITLE, body), encoding="utf-8")
+    assert "the offsets do not match" in broken(bioc_xml.read, path)[1]
 
 
 # ------------------------------------------------------------------------------------------------ harm
@@ -278,7 +414,8 @@ def test_a_doctype_loads_nothing(path, tmp_path):
     assert found.id == "12"
     remote = '<!DOCTYPE collection SYSTEM "http://127.0.0.1:9/BioC.dtd">'
     assert len(read(path, collection(TITLE, prolog=remote))[0]) == 1
-    assert "&x; has no place" in refused(path, collection(TITLE.replace("&amp;", "&x;"), prolog=doctype))
+    path.write_text(collection(TITLE.replace("&amp;", "&x;"), prolog=doctype), encoding="utf-8")
+    assert "&x; has no place" in broken(bioc_xml.read, path)[1]
 
 
 @pytest.mark.parametrize("at", ["text", "attribute", "root", "parameter"])

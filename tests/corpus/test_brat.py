@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.corpus import Annotation, Document, brat
-from tests.documents import covered, everything, place, refusal, words
+from tests.documents import broken, covered, everything, place, refusal, words
 
 TEXT = "Aspirin eases pain in the\nhead and neck.\n"
 NOTES = (
@@ -109,26 +109,48 @@ def test_what_is_written_is_read_back(folder, data):
         ("T4\tX 7 8\t ", "position 7..8 covers white space alone"),
         ("T4\tX 7 0\tAspirin", "position 7..0 lies outside"),
         ("T4\tX 0 7;40 50\tAspirin", "position 40..50 lies outside"),
-        ("T4\tX 0 7", "not a line of brat: T4 X 0 7"),
+        ("T4\tX 0 7", 'not a line of brat: "T4 X 0 7"'),
         ("T4 X 0 7 Aspirin", "not a line of brat"),
         ("T4\tX 0 " + "9" * 5_000 + "\tAspirin", "not a line of brat"),
-        ("T1\tX 0 7\tAspirin", "T1 is there twice"),
-        ("R3\tEases Arg1:T1 Arg2:T9", "the relation names T9, which no T line marks"),
+        ("T1\tX 0 7\tAspirin", '"T1" is there twice'),
+        ("R3\tEases Arg1:T1 Arg2:T9", 'the relation names "T9", which no T line marks'),
         ("R3\tEases Arg1:T1", "not a line of brat"),
         ("R3\tEases T1 T2", "not a line of brat"),
-        ("N4\tReference T9 DB:1\tx", "the reference is for T9, which no T line marks"),
+        ("N4\tReference T9 DB:1\tx", 'the reference is for "T9", which no T line marks'),
         ("N4\tReference T1", "not a line of brat"),
         ("Z1\tsomething", "not a line of brat"),
-        ("x" * 1_000_000, "not a line of brat: xxx"),
+        ("x" * 1_000_000, 'not a line of brat: "xxx'),
         (b"T4\tX 0 7\tAspir\xefn", "not UTF-8 text; convert the file to UTF-8"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_file_and_number(tmp_path, line, says):
+def test_a_bad_line_is_counted_with_its_file_and_number_and_the_rest_is_read(tmp_path, line, says):
+    place(tmp_path, {"a.txt": TEXT, "a.ann": NOTES})
+    clean, _ = everything(brat.read, tmp_path)
     notes = NOTES.encode() + b"\n" + (line if isinstance(line, bytes) else line.encode()) + b"\n"
-    sentence = refusal(brat.read, place(tmp_path, {"a.txt": TEXT, "a.ann": notes}))
+    found, sentence = broken(brat.read, place(tmp_path, {"a.txt": TEXT, "a.ann": notes}))
+    assert found == clean
     assert sentence.startswith(f"{tmp_path / 'a.ann'}:15: ")
     assert says in sentence
     assert len(sentence) < 400
+
+
+def test_bad_lines_of_a_kind_are_counted_together_and_their_relations_apart(tmp_path):
+    notes = "T1\tX 0 7\tAspirine\nT2\tX 0 99\tAspirin\nT3\tX 0\tAspirin\nT4\tX 8 13\teases\n"
+    notes += "R1\tr Arg1:T1 Arg2:T4\nR2\tr Arg1:T4 Arg2:T3\nR3\tr Arg1:T4 Arg2:T8\nR4\tr Arg1:T9 Arg2:T4\n"
+    notes += "N1\tReference T1 DB:1\tx\n"
+    [found], skipped = everything(brat.read, place(tmp_path, {"a.txt": TEXT, "a.ann": notes}))
+    assert (covered(found), found.relations) == ({"T4": "eases"}, ())
+    assert sorted(skipped.broken.values()) == [1, 1, 1, 2]
+    assert skipped.broken['the relation names "…", which no T line marks; add it, or remove this'] == 2
+    assert skipped.reasons["the relation needs an entity that was left out"] == 2
+    assert skipped.total == 7
+
+
+def test_the_line_ends_are_those_that_fit_most_offsets(tmp_path):
+    notes = "T1\tX 5 8\ttwo\nT2\tX 10 15\tthree\nT3\tX 0 2\tXX\n"
+    [found], skipped = everything(brat.read, place(tmp_path, {"a.txt": "One\r\ntwo\r\nthree", "a.ann": notes}))
+    assert covered(found) == {"T1": "two", "T2": "three"}
+    assert skipped.broken.total() == 1
 
 
 def test_annotations_without_their_text_are_refused(tmp_path):

@@ -19,6 +19,8 @@ FILES = {
     "e.tsv": (made.biobert("x", header=True), "biobert"),
     "f.tsv": (made.pgr("x"), "pgr"),
     "g.xml": (made.bioc("x"), "bioc"),
+    "g.json": (made.bioc_json("x"), "bioc-json"),
+    "g_ddi.xml": (made.ddi("x", interacts=True), "ddi"),
     "h.txt": (made.pubtator("x"), "pubtator"),
     "h.pubtator": (made.pubtator("x"), "pubtator"),
     "i.tsv": (made.classification("x"), "classification"),
@@ -29,6 +31,7 @@ FILES = {
     "n.txt": ("We met. It was late.\n", "text"),
     "o.ann": ("", "brat"),
     "p.con": ("", "i2b2"),
+    "q.a1": ("", "bionlp"),
 }
 
 

@@ -6,8 +6,11 @@ import pytest
 
 from fedrel.corpus import documents as module
 from fedrel.corpus.documents import Documents
+from fedrel.corpus.formats import FORMATS
 from fedrel.errors import UserError
 from tests.documents import place
+
+TEXTS = [name for name, form in FORMATS.items() if form.documents]
 
 
 def refusal(*arguments) -> str:
@@ -74,7 +77,7 @@ def test_what_is_not_there_is_refused_at_once_also_where_the_format_is_given(tmp
 
 def test_an_unknown_format_is_refused_with_what_it_may_mean(tmp_path):
     assert refusal(tmp_path, "bart") == '"bart" is no format of documents; did you mean "brat"?'
-    assert refusal(tmp_path, "world").startswith('"world" is no format of documents; there is bioc, brat, ')
+    assert refusal(tmp_path, "world") == f'"world" is no format of documents; there is {", ".join(sorted(TEXTS))}'
     assert refusal(tmp_path, "nyt10").startswith('"nyt10" is no format of documents')
 
 
@@ -92,7 +95,7 @@ def test_labelled_data_is_no_text_to_read(tmp_path, name, line, source):
     for path in (tmp_path, tmp_path / name):
         said = refusal(path)
         assert said.startswith(f"{path}: ")
-        assert f"({source}); text to read is wanted here: chemprot, brat, bioc, " in said
+        assert said.endswith(f"({source}); text to read is wanted here: {', '.join(TEXTS)}")
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path):

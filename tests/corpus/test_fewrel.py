@@ -51,8 +51,8 @@ def entity(*parts: object) -> dict[str, object]:
     ("bad", "says"),
     [
         ("place of birth", 'not a JSON object with "tokens", "h" and "t"'),
-        (ROW | {"tokens": "In Bonn"}, '"tokens" must be a list of words'),
-        (ROW | {"tokens": ["In", 3]}, '"tokens" must be a list of words'),
+        (ROW | {"tokens": "In Bonn"}, '"tokens" must hold tokens, each of them text'),
+        (ROW | {"tokens": ["In", 3]}, '"tokens" must hold tokens, each of them text'),
         (ROW | {"tokens": []}, 'the tokens of "h" lie outside of the 0 of the sentence; they count from 0'),
         (ROW | {"h": None}, '"h" must be a name, an id and the tokens: ["ann", "Q1", [[0, 1]]]'),
         (entity("bonn", "Q2"), '"t" must be a name, an id and the tokens'),

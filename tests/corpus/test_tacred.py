@@ -75,9 +75,9 @@ def test_an_object_a_line_is_the_same(path):
     [
         (row(relation=None), '"relation" is missing or no text; write no_relation where there is none'),
         (row(relation=" "), '"relation" is missing or no text'),
-        (row(token=None), '"token" must be a list of words'),
-        (row(token=["Ann", 3]), '"token" must be a list of words'),
-        (row(token="Ann met Bo"), '"token" must be a list of words'),
+        (row(token=None), '"token" must hold tokens, each of them text'),
+        (row(token=["Ann", 3]), '"token" must hold tokens, each of them text'),
+        (row(token="Ann met Bo"), '"token" must hold tokens, each of them text'),
         (row(token=[]), '"subj_start" and "subj_end" lie outside of the 0 tokens'),
         (row(subj_end=10), '"subj_start" and "subj_end" lie outside of the 10 tokens'),
         (row(subj_end=6), "or are in the wrong order; they count from 0"),

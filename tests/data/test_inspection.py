@@ -68,7 +68,8 @@ def test_pairs_in_two_splits_are_counted_and_not_refused(tmp_path):
     assert report.shared_rows == {"train-dev": 2, "train-test": 2, "dev-test": 2}
     assert report.overlap == 2
     assert "2 pairs are in both train and test" in report.advice[0]
-    assert report.advice[1].endswith(" --set data.allow_overlap=true")
+    assert report.advice[1] == "2 of the 6 sentences of test (33%) are in train too."
+    assert report.advice[2].endswith(" --set data.allow_overlap=true")
 
 
 def test_rows_to_look_at_are_counted_by_kind_and_the_first_named(tmp_path):

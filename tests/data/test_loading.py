@@ -97,11 +97,9 @@ def test_too_few_pairs_to_carve_from_are_refused(tmp_path):
         return zlib.crc32(f"{split}\th{pair}\tt{pair}".encode()) % 10 == 0
 
     never = [it for it in sentences(40) if not held_out(int(it.head.id[1:]), "test")]
-    assert "too few entity pairs to carve test from train; add a test file" in refusal(
-        write(tmp_path / "a.jsonl", never)
-    )
+    assert "too few pairs to carve test from train; add a test file" in refusal(write(tmp_path / "a.jsonl", never))
     always = [it for it in sentences(40) if held_out(int(it.head.id[1:]), "test")]
-    assert "too few entity pairs to carve test from train" in refusal(write(tmp_path / "b.jsonl", always))
+    assert "too few pairs to carve test from train" in refusal(write(tmp_path / "b.jsonl", always))
 
 
 def test_data_that_is_not_there_is_refused(tmp_path):

@@ -26,8 +26,9 @@ def folder(name):
 def test_nyt10_rows_are_read_and_shared_pairs_refused():
     experiment = config.read(None, ["data.source=nyt10", f"data.path={folder('nyt10-part')}"])
     dataset = loading.load(experiment.data)
-    assert (len(dataset.train) + len(dataset.dev), len(dataset.test)) == (10_230, 6_944)
+    assert (len(dataset.train) + len(dataset.dev), len(dataset.test)) == (10_230 - 19, 6_944)
     assert "carved from train" in dataset.notes[0]
+    assert dataset.notes[1] == "19 rows left out: of their sentence and their pair, one is in dev"
     with pytest.raises(UserError, match="93 entity pairs are in both train and test"):
         prepare(experiment)
     assert prepare(
@@ -66,7 +67,7 @@ def test_nyt10_is_inspected_with_its_shared_pairs():
     found = counted(report, "rows", "left_out", "sentences")
     assert (found["train"][:2], found["test"]) == ((10_230, 0), (6_944, 0, 6_944))
     assert (report.parts["dev"].path, found["dev"][0]) == (None, None)
-    assert found["train"][2] + found["dev"][2] == 10_230
+    assert found["train"][2] + found["dev"][2] == 10_230 - 19, "their sentences and their pairs are in different splits"
     assert report.overlap == 93 == report.shared_pairs["train-test"] + report.shared_pairs["dev-test"]
     assert report.advice[-1].endswith("--set data.allow_overlap=true")
 
@@ -82,7 +83,7 @@ def test_folds_of_blinded_rows(name, rows, train, test):
     found = counted(first, "rows", "left_out", "sentences")
     assert (found["train"][:2], found["dev"][:2], found["test"]) == ((train, 0), (0, 0), (test, 0, test))
     assert found["train"][2] + found["dev"][2] == train, "dev is carved from train, since its file is empty"
-    assert first.notes == ["no dev sentences given: one pair in 10 was carved from train for dev"]
+    assert first.notes == ["no dev sentences given: one sentence in 10 was carved from train for dev"]
     assert set(first.parts["test"].labels) == {"NA", "related"}
 
 

@@ -67,7 +67,9 @@ def test_killed(who, what, when, world, uninterrupted, tmp_path):
             assert same, f"{status}\n{federation.story()}"
         if case in MISSING:
             assert not same
-            assert status["platforms"]["p1"]["failures"] == 1
+            # a killed training process costs one reply; a platform that starts anew may miss a few rounds
+            failures = status["platforms"]["p1"]["failures"]
+            assert failures == 1 if what == "worker" else failures >= 1
         assert status["attempt"] - before["attempt"] == (who == "coordinator" and what != "network"), status
         assert took_part(federation) == {"p0", "p1", "p2"}, status
 

@@ -488,3 +488,36 @@ def test_a_full_disk_at_the_command_line_is_one_sentence(tmp_path, exported):
     [sentence] = [line for line in err.splitlines() if line.startswith("fedrel: ")]
     assert "disk is full or failing" in sentence
     assert "Traceback" not in err
+
+
+# --------------------------------------------------------------------------------------- without a right to write
+
+
+@pytest.mark.parametrize("reviewer_is_there", [False, True])
+def test_a_store_is_read_without_a_right_to_write(tmp_path, reviewer_is_there):
+    """As a platform's training process reads it, which may write to no folder but its own (Landlock)."""
+    path = tmp_path / "home" / "v.sqlite"
+    store = Store.open(path)
+    store.give(store.show("k", "r", 0.5, "m"), "ann", "right")
+    if not reviewer_is_there:
+        store.close()
+    program = (
+        "import sys; from pathlib import Path; from fedrel.sandbox import Limits, confine\n"
+        "confine(Limits(read=(Path('/'),), write=(), network='none', programs=False))\n"
+        "from fedrel.feedback.stored_verdicts import read_verdicts\n"
+        "print([it.verdict for it in read_verdicts(Path(sys.argv[1]))])"
+    )
+    told = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert told.stdout == "['right']\n", told.stderr
+    assert sorted(it.name for it in path.parent.iterdir()) == sorted(
+        ["v.sqlite", *(["v.sqlite-shm", "v.sqlite-wal"] if reviewer_is_there else [])]
+    )
+    store.close()
+
+
+def test_an_empty_store_cannot_be_read_without_a_right_to_write(tmp_path):
+    (tmp_path / "v.sqlite").touch()
+    with pytest.raises(UserError, match="empty, or written by an older fedrel; open it once with"):
+        Store.open_to_read(tmp_path / "v.sqlite")
+    with pytest.raises(UserError, match="no such file; fedrel review creates one"):
+        Store.open_to_read(tmp_path / "w.sqlite")

@@ -1,8 +1,8 @@
 """Distant supervision: labels the entity pairs of a sentence with what a knowledge base says about them.
 
 A pair in the knowledge base gets every relation it has there, whether or not the sentence says so. Any other pair gets
-NA, provided that some relation can hold between entities of its types. A pair always falls into the same split, in
-either direction.
+NA, provided that some relation can hold between entities of its types. A pair falls into one split, in either
+direction, and so does a sentence; rows for which both cannot be had are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from fedrel.alignment.kb import KB
 from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, pairs
-from fedrel.corpus import NA, SHOWN, SPLITS, Document, Skipped
+from fedrel.corpus import NA, SPLITS, Document, Skipped
+from fedrel.corpus.splitting import Draft
 from fedrel.errors import UserError
 
 # Why a pair without a relation is left out.
@@ -25,7 +26,8 @@ CAP = "pairs without a relation, because of --na-per-sentence"
 TYPES = "pairs of entities whose types no relation joins"
 TURNED = "pairs with a symmetric relation that is listed in the other direction"
 UNLINKED = "pairs with an entity that is not in the knowledge base"
-LEFT_OUT = (RATE, CAP, TYPES, TURNED, UNLINKED)
+APART = "lines whose sentence and pair are in different splits"
+LEFT_OUT = (RATE, CAP, TYPES, TURNED, UNLINKED, APART)
 
 _Fact = tuple[int, int, int]  # head, relation, tail by their numbers
 
@@ -88,9 +90,10 @@ class Labelled(NamedTuple):
 
 @dataclass
 class Batch:
-    """The labelled lines of some documents by split, with statistics."""
+    """The labelled lines of some documents with what decides on their splits, and statistics."""
 
-    lines: dict[str, list[str]] = field(default_factory=lambda: {split: [] for split in SPLITS})
+    lines: list[str] = field(default_factory=list)
+    draft: Draft = field(default_factory=Draft)  # of the lines, in numbers of SPLITS
     counts: Counter[str] = field(default_factory=Counter)
     sentences_of: Counter[str] = field(default_factory=Counter)  # by relation
     facts: set[tuple[str, str, str]] = field(default_factory=set)
@@ -98,13 +101,13 @@ class Batch:
     skipped: Skipped = field(default_factory=Skipped)
 
     def count(self, other: Batch) -> None:
-        """Adds the statistics of another batch, but not its lines, which are too many to keep."""
+        """Adds the draft and the statistics of another batch, but not its lines, which are too many to keep."""
+        self.draft.extend(other.draft)
         self.counts += other.counts
         self.sentences_of += other.sentences_of
         self.facts |= other.facts
         self.pairs |= other.pairs
-        self.skipped.reasons += other.skipped.reasons
-        self.skipped.examples = [*self.skipped.examples, *other.skipped.examples][:SHOWN]
+        self.skipped.add(other.skipped)
 
 
 class Labeller:
@@ -122,9 +125,12 @@ class Labeller:
         for sentence in self.spotter.sentences(documents):
             labelled = self._labels(sentence, batch.counts)
             batch.counts["sentences with a pair"] += bool(labelled)
+            key = _number(sentence.text)
             for it in labelled:
                 pair = it.pair
-                batch.lines[split_of(pair, self.rules)].append(it.line())
+                batch.lines.append(it.line())
+                drawn = SPLITS.index(split_of(pair, self.rules))
+                batch.draft.add(key, _number(pair), is_fact=it.relation != NA, drawn=drawn)
                 batch.sentences_of[it.relation] += 1
                 batch.pairs.add(pair)
                 if it.relation != NA:
@@ -176,11 +182,16 @@ class Labeller:
 
 
 def split_of(pair: str, rules: Rules) -> str:
-    """ "train", "dev" or "test" for a pair (`Labelled.pair`), from its hash alone."""
+    """ "train", "dev" or "test", as it is drawn for a pair (`Labelled.pair`) from its hash alone."""
     share = _share(pair, rules.seed)
     if share < rules.test:
         return "test"
     return "dev" if share < rules.test + rules.dev else "train"
+
+
+def _number(text: str) -> int:
+    """A hash of 64 bits, signed, the same in every process."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
 
 
 def _share(text: str, seed: int) -> float:

@@ -21,6 +21,7 @@ from fedrel.experiment.case_study import case_study
 from fedrel.experiment.execution import Execution
 from fedrel.sweeps.comparison import Cell, Comparison, read
 from fedrel.sweeps.tables import comparison_table, scores, summarise
+from fedrel.sweeps.warnings import warnings
 from fedrel.util.files import write_atomic
 
 __all__ = ["compare", "comparison_table"]
@@ -79,6 +80,8 @@ def compare(
         print_json(json.dumps(report, indent=1))
         return
     out.print(comparison_table(report))
+    for warning in report["warnings"]:
+        tell(f"warning: {warning}", "yellow")
     for figure in figures:
         tell(f"figure  {figure}")
     tell(f"result  {folder / 'compare.json'}   (again: fedrel show {folder})")
@@ -118,6 +121,7 @@ def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, An
     if not any(row["test"] for row in rows):
         raise UserError("every run diverged; try a lower training.lr")
     summary = summarise(asked, rows)
+    losses, labels = _last_losses(rows, folder)
     for row in rows:
         del row["right"]  # long, and no longer needed
     for entry in summary:
@@ -132,9 +136,21 @@ def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, An
         "dev_metric": cells[0].experiment.training.metric,
         **vars(asked.look),
         "target": asked.look.target or None,
+        "warnings": warnings(cells, rows, losses, labels),
         "summary": summary,
         "cells": rows,
     }
+
+
+def _last_losses(rows: list[dict[str, Any]], folder: Path) -> tuple[list[float | None], int]:
+    """The training loss of the last round of each run, and the number of labels."""
+    losses: list[float | None] = []
+    labels = 0
+    for row in rows:
+        losses.append(read_rounds(folder / row["folder"])[-1]["loss"] if row["test"] else None)
+        if row["test"] and not labels:
+            labels = len(read_json(folder / row["folder"] / "details.json", ("data",))["data"]["relations"])
+    return losses, labels
 
 
 def _scores(asked: Comparison, cell: Cell, result: dict[str, Any], path: Path) -> dict[str, float | None]:

@@ -80,10 +80,13 @@ def check(
         str | None,
         typer.Option(help=f"Format: {', '.join(FORMATS.own)}, or a plug-in's. Without it, the format is detected."),
     ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of [data]: data.na_label=Other.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a single broken row (data.bad_rows=0).")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Say what is in a data set, what is odd about it, and what to do next."""
-    report = inspect(path, source, say=say)
+    settings = config.read(None, [*(set_ or ()), *(["data.bad_rows=0"] if strict else [])]).data
+    report = inspect(path, source, settings=settings, say=say)
     if json_:
         print_json(json.dumps(report.as_json(), indent=1))
         return
@@ -92,7 +95,11 @@ def check(
     for note in report.notes:
         tell(note)
     _tell_first(report.skipped.examples, report.skipped.total)
-    for what, shared in (("pairs", report.shared_pairs), ("rows", report.shared_rows)):
+    for what, shared in (
+        ("pairs", report.shared_pairs),
+        ("rows", report.shared_rows),
+        ("sentences", report.shared_sentences),
+    ):
         if any(shared.values()):
             counts = ", ".join(f"{splits} {count:,}" for splits, count in shared.items())
             tell(f"{what} in both of two splits: {counts}")

@@ -15,12 +15,13 @@ from rich.text import Text
 
 from fedrel.alignment import kb as knowledge
 from fedrel.alignment.kb import KB
-from fedrel.alignment.label import LEFT_OUT, Batch, Labeller, Rules
+from fedrel.alignment.label import APART, LEFT_OUT, Batch, Labeller, Rules
 from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.reading import reading_progress
-from fedrel.corpus import NA, SHOWN
+from fedrel.corpus import NA, SHOWN, SPLITS
 from fedrel.corpus.documents import Documents
+from fedrel.corpus.splitting import NEITHER
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 from fedrel.util.files import atomic_folder
@@ -70,20 +71,28 @@ def label(
 
 def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int) -> tuple[Batch, dict[str, int]]:
     """Writes a file for each split. Returns what was counted, and the number of lines of each."""
-    total, lines = Batch(), dict.fromkeys(labeller.rules.splits, 0)
+    total, rows = Batch(), folder / "rows.jsonl"
     with ExitStack() as stack:
-        files = {
-            split: stack.enter_context((folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n"))
-            for split in lines
-        }
+        file = stack.enter_context(rows.open("w", encoding="utf-8", newline="\n"))
         tick = stack.enter_context(reading_progress("labelling", documents.bytes))
         for batch in stack.enter_context(closing(map_in_order(labeller.label, documents.pieces(), workers))):
-            for split, file in files.items():
-                file.writelines(batch.lines[split])
-                lines[split] += len(batch.lines[split])
+            file.writelines(batch.lines)
             total.count(batch)
             tick(total.counts["characters"], total.counts["sentences"])
-    return total, lines
+    decided = total.draft.decide()  # only now, since it depends on all of them
+    with ExitStack() as stack:
+        files = {
+            SPLITS.index(split): stack.enter_context(
+                (folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n")
+            )
+            for split in labeller.rules.splits
+        }
+        for line, split in zip(stack.enter_context(rows.open(encoding="utf-8", newline="\n")), decided, strict=True):
+            if split != NEITHER:
+                files[split].write(line)
+    rows.unlink()
+    total.counts[APART] = decided.count(NEITHER)
+    return total, {split: decided.count(SPLITS.index(split)) for split in labeller.rules.splits}
 
 
 def _nothing_found(total: Batch, documents: Documents, kb: Path) -> str:
@@ -150,7 +159,8 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
         f"entities ({summary['ambiguous']:,} ambiguous), {summary['pairs']:,} pairs, {summary['facts']:,} facts found"
     )
     lines = summary["lines"]
-    tell(f"{', '.join(f'{split} {count:,}' for split, count in lines.items())} lines; a pair is in one of them only")
+    counts = ", ".join(f"{split} {count:,}" for split, count in lines.items())
+    tell(f"{counts} lines; a pair is in one of them only, and so is a sentence")
     for why, count in summary["left_out"].items():
         tell(f"{count:,} left out: {why}")
     for example in summary["left_out_examples"]:

@@ -90,7 +90,7 @@ def _run(table: dict[str, object], folder: str, ending: Ending) -> str:
     path = Path(folder)
     begin = time.monotonic()
     try:
-        execution = Execution(prepare(config.parse(table)), path, resume=path.is_dir())
+        execution = Execution(prepare(config.parse(table)), path, resume=path.is_dir(), watch_loss=False)
         for _ in execution.rounds():
             pass
         line = ending(execution, path)

@@ -15,8 +15,9 @@ from fedrel import config
 from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.progress import RunProgress
 from fedrel.cli.show import read_result, result_table
-from fedrel.errors import UserError
+from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import Setup, prepare, read_experiment, stacked_platforms
+from fedrel.experiment.divergence import begin_again
 from fedrel.experiment.execution import Execution
 from fedrel.report.page import write_report
 from fedrel.util.profiling import watching
@@ -74,13 +75,29 @@ def _present(result: dict[str, Any], folder: Path, as_json: bool) -> None:
 
 
 def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) -> dict[str, Any]:
-    """Runs to the end with progress on standard error."""
+    """Runs to the end with progress on standard error. A run that diverges begins again with a smaller learning rate,
+    as often as training.restarts allows.
+    """
+    while True:
+        try:
+            return _execute(settings, folder, resume=resume)
+        except DivergedError as error:
+            settings, resume = begin_again(settings, folder, error), False
+            say(f"{error}; beginning again with training.lr={settings.training.lr:g}")
+
+
+def _execute(settings: config.Experiment, folder: Path, *, resume: bool) -> dict[str, Any]:
     setup = prepare(settings, say=say)
     sentences = len(setup.dataset.train)
     say(
         f"{settings.method['name']} on {sentences:,} sentences held by {len(setup.sites)} platforms, "
         f"{len(setup.sampler.cohort(0))} a round; {len(setup.dataset.relations) - 1} relations"
     )
+    if setup.algorithm.preparation >= settings.training.rounds:
+        say(
+            f"warning: all {settings.training.rounds} rounds are preparation, of which the method wants "
+            f"{setup.algorithm.preparation}; allow more training.rounds"
+        )
     if setup.model.device.type == "cuda":
         say(_on_gpu(setup))
     training = settings.training
@@ -97,6 +114,8 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
             write_report(folder)
     except KeyboardInterrupt:
         _offer_resume(execution, folder)
+        raise
+    except DivergedError:
         raise
     except (UserError, OSError):
         if execution is not None and execution.saved_rounds:

@@ -16,6 +16,7 @@ from typing import Any
 
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.json_rows import EXTENSIONS, name_of, type_of
 from fedrel.corpus.lines import each_object
 from fedrel.corpus.tokens import token_span, tokenize
 from fedrel.corpus.types import Instance, Mention, Skipped
@@ -44,7 +45,7 @@ def _instance(row: dict[str, Any], where: str) -> Instance:
         Mention(identity, *token_span(begins, ends, *span, f"{where}: {shortened(word)}"), type_)
         for (word, identity, type_), span in zip(entities, spans, strict=True)
     )
-    document = _name(row.get("pmid"))
+    document = name_of(row.get("pmid"), "")
     return Instance(tokens, head, tail, relation.strip(), source=document, document=document)
 
 
@@ -54,12 +55,7 @@ def _entity(row: dict[str, Any], side: str, where: str) -> tuple[str, str, str]:
     word = entity.get("word", entity.get("name")) if isinstance(entity, dict) else None
     if not isinstance(entity, dict) or not isinstance(word, str) or not word.strip():
         raise UserError(f'{where}: "{side}" needs "word", what the entity is called in the sentence')
-    return word.strip(), _name(entity.get("id")), _name(entity.get("type"))
-
-
-def _name(value: object) -> str:
-    """Text, or a number as text; empty for anything else."""
-    return value.strip() if isinstance(value, str) else str(value) if type(value) is int and 0 <= value < 10**18 else ""
+    return word.strip(), name_of(entity.get("id"), ""), type_of(entity.get("type"))
 
 
 def _places(sentence: str, word: str, where: str) -> list[Span]:
@@ -109,5 +105,5 @@ FORMAT = Format(
     what='BERE and old NRE: JSON with "sentence", "head", "tail" and "relation"',
     sentences=read,
     by_content=_by_content,
-    extensions=(".json", ".jsonl"),
+    extensions=EXTENSIONS,
 )

@@ -130,6 +130,12 @@ def head_and_tail(first: tuple[str, str], second: tuple[str, str]) -> tuple[str,
     return (second[1], first[1]) if turned else (first[1], second[1])
 
 
+def trimmed(offset: int, text: str) -> tuple[int, int]:
+    """The span of a sentence that begins at `offset` of its document, without the white space around it."""
+    start = offset + len(text) - len(text.lstrip())
+    return start, start + len(text.strip())
+
+
 def sentences_at(offset: int, text: str) -> list[tuple[int, int]]:
     """Sentences of a passage that begins at `offset` of its document."""
     return [(offset + start, offset + end) for start, end in sentence_spans(text)]

@@ -15,6 +15,7 @@ from typing import Any
 
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.json_rows import tokens_in
 from fedrel.corpus.lines import json_file
 from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
@@ -48,9 +49,7 @@ def _instance(sentence: Any, relation: str, where: str) -> Instance:
         raise UserError(f'{where}: not a JSON object with "tokens", "h" and "t"')
     if not relation:
         raise UserError(f"{where}: the relation has no name")
-    tokens = sentence.get("tokens")
-    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise UserError(f'{where}: "tokens" must be a list of words')
+    tokens = tokens_in(sentence.get("tokens"), "tokens", where)
     head, tail = (_mention(sentence.get(side), len(tokens), side, where) for side in ("h", "t"))
     return Instance(tokens, head, tail, relation)
 

@@ -66,6 +66,7 @@ class Format:
     # Labels. Gold ones are evaluated sentence by sentence; those of distant supervision as a ranking of facts.
     gold: bool = False  # people labelled the sentences; of documents: relations may be marked in them
     metric: str = ""  # default of training.metric; empty: see `default_metric`
+    undirected: bool = False  # its relations have no direction: the head is the mention that comes first in the text
     blinded: bool = False  # names of entities are replaced, so that it is unknown which rows are about the same pair
 
     # Recognition. Names come before content, and content that is specific to a format before that of `general` ones.

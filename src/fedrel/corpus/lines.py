@@ -175,6 +175,8 @@ def json_file(path: Path) -> Any:
         raise UserError(f"{path}: not UTF-8 text; convert the file to UTF-8") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not JSON ({error.msg}); is the file damaged or cut off?") from None
+    except ValueError:  # Python refuses to read a number of thousands of digits
+        raise UserError(f"{path}: a number of too many digits; is the file damaged?") from None
     except RecursionError:
         raise UserError(f"{path}: brackets within brackets, too deep to read; is the file damaged?") from None
     except OSError as error:

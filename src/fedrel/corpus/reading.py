@@ -4,50 +4,81 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from fedrel.corpus import pairs
+from fedrel.corpus.format import Format
 from fedrel.corpus.formats import labelled_format
-from fedrel.corpus.types import SHOWN, Document, Instance, LabelledText, Mention, Skipped
+from fedrel.corpus.rules import EVERY, UNDIRECTED, Identities, Labels, Rules
+from fedrel.corpus.types import NA, Document, Instance, LabelledText, Mention, Skipped
+from fedrel.errors import UserError
 
 # What a reader of documents left out, by how its reason begins: one of it, and more.
 _SUBJECTS = {
     ("the relation", "the two entities"): ("relation", "relations"),
-    ("the concept", "the annotation", "the entity"): ("entity", "entities"),
+    ("the concept", "the annotation", "the entity", "the mention"): ("entity", "entities"),
+    ("the pair",): ("pair", "pairs"),
+    ("the sentence",): ("sentence", "sentences"),
 }
 _DOCUMENTS = ("document", "documents")
+_HOPELESS = 1_000  # broken rows, if they are the larger part, after which the rest is not tried
 
 
 class Reading:
-    """One file or folder of labelled sentences, read anew on every pass. Its counts of documents, relations and rows
-    left out are those of the latest pass, and complete when that pass is.
+    """One file or folder of labelled sentences, read anew on every pass, as the rules say. Its counts of documents,
+    relations and rows left out are those of the latest pass, and complete when that pass is.
     """
 
-    def __init__(self, source: str, path: Path) -> None:
+    def __init__(
+        self,
+        source: str,
+        path: Path,
+        rules: Rules | None = None,
+        *,
+        platform: str = "",
+        split: str = "",
+        relations: frozenset[str] = frozenset(),
+    ) -> None:
+        """`platform` and `split` tell entities without ids apart; `relations` are those agreed beforehand."""
         self.form, self.path = labelled_format(source), path
+        self.rules = _with_directions(rules or Rules(), self.form)
+        self._scope, self._relations = (platform, split), relations
         self._start()
 
     def _start(self) -> None:
-        self.documents = self.gold_relations = 0
-        self._left_out: list[Skipped] = [Skipped(), Skipped()]  # by the reader of documents, and after it
+        self.documents = self.gold_relations = self.marked = 0
+        strict = self.rules.bad_rows == 0
+        # by the reader of documents, and after it
+        self._left_out: list[Skipped] = [Skipped(strict=strict), Skipped(strict=strict)]
         self._where = str(self.path)
+        self._labels = Labels(self.rules, self._relations)
+        self._identities = Identities(self.rules.identity, *self._scope)
 
     @property
     def skipped(self) -> Skipped:
         """What the latest pass left out."""
-        reader, rest = self._left_out
-        return Skipped(reader.reasons + rest.reasons, [*reader.examples, *rest.examples][:SHOWN])
+        found = Skipped()
+        for part in self._left_out:
+            found.add(part)
+        return found
 
     def left_out(self) -> list[str]:
         """`12 relations left out: the two entities stand in different sentences`, a line for each reason."""
-        return [
-            f"{count:,} {self._noun(why, count)} left out: {why}" for why, count in self.skipped.reasons.most_common()
-        ]
+        skipped = self.skipped
+        return [f"{count:,} {self._noun(why, count)} left out: {why}" for why, count in skipped.reasons.most_common()]
+
+    def notes(self) -> list[str]:
+        """What was left out, then what labels and entities were taken for, a line each."""
+        told = self._labels.notes() + (self._identities.notes(gold=self.form.gold) if self.form.texts is None else [])
+        return [*self.left_out(), *told]
 
     def _noun(self, why: str, count: int) -> str:
         if self.form.documents is None:
             return "row" if count == 1 else "rows"
-        found = next((nouns for subjects, nouns in _SUBJECTS.items() if why.startswith(subjects)), _DOCUMENTS)
+        found = next((nouns for subjects, nouns in _SUBJECTS.items() if why.startswith(subjects)), None)
+        if found is None:
+            found = ("row", "rows") if why in self.skipped.broken else _DOCUMENTS
         return found[count != 1]
 
     def instances(self) -> Iterator[Instance]:
@@ -55,27 +86,83 @@ class Reading:
         return (instance for _, instance in self.rows())
 
     def rows(self) -> Iterator[tuple[str, Instance]]:
-        """Every sentence with its place: file:line, or what its document calls its place."""
+        """Every sentence with its place: file:line, or what its document calls its place. UserError at the end if more
+        rows were broken than the rules tolerate.
+        """
         self._start()
+        count = 0
+        texts = self.form.texts is not None
+        for where, instance in self._raw_rows():
+            count += 1
+            if not texts:
+                relation = self._labels(instance.relation)
+                known = self._identities(instance)
+                instance = known if relation == known.relation else replace(known, relation=relation)
+            yield where, instance
+            if count % _HOPELESS == 0:
+                self._require_few_broken(count + self.marked, hopeless=True)
+        self._require_few_broken(count + self.marked if self.form.documents is None else self.marked)
+
+    def _raw_rows(self) -> Iterator[tuple[str, Instance]]:
+        after = self._left_out[1]
         if self.form.sentences:
-            yield from self.form.sentences(self.path, self._left_out[1])
+            for where, instance in self.form.sentences(self.path, after):
+                try:
+                    require_readable(instance, where)
+                except UserError as error:
+                    after.bad(error, where)
+                else:
+                    yield where, instance
         elif self.form.texts:
-            for where, text in self.form.texts(self.path, self._left_out[1]):
+            for where, text in self.form.texts(self.path, after):
                 yield where, _without_pair(text)
         else:
-            for instance in pairs.instances(self._read_documents, self._left_out[1]):
+            for instance in pairs.instances(self._read_documents, after, self.rules):
                 yield self._where, instance
 
     def _read_documents(self) -> Iterable[Document]:
         """Pairs are made from two passes over the documents; each pass counts from zero."""
         assert self.form.documents
-        self.documents = self.gold_relations = 0
-        self._left_out[0] = Skipped()
+        self.documents = self.gold_relations = self.marked = 0
+        self._left_out[0] = Skipped(strict=self.rules.bad_rows == 0)
         for document in self.form.documents(self.path, self._left_out[0]):
+            stated = document.relations or ()
             self.documents += 1
-            self.gold_relations += len(document.relations or ())
+            self.gold_relations += sum(relation != NA for _, relation, _ in stated) if document.listed else len(stated)
+            self.marked += 1 + len(document.annotations or ()) + len(stated)
             self._where = document.where or document.id
             yield document
+
+    def _require_few_broken(self, good: int, *, hopeless: bool = False) -> None:
+        require_few_broken(self.path, self.skipped, good, 0.5 if hopeless else self.rules.bad_rows)
+
+
+def require_few_broken(path: Path, skipped: Skipped, good: int, share: float) -> None:
+    """Raises UserError, which begins with the first broken row, if their share is larger than this one."""
+    broken = skipped.broken.total()
+    if not broken or broken <= share * (broken + good):
+        return
+    first = skipped.broken_examples[0]
+    if broken == 1:
+        more = f" (1 of {broken + good:,} rows"
+    else:
+        kinds = "; ".join(f"{count:,} × {why}" for why, count in skipped.broken.most_common(3))
+        more = f" ({broken:,} of {broken + good:,} rows of {path} cannot be read: {kinds}"
+    raise UserError(f"{first}{more}; up to {share:.3g} of them may be left out, see data.bad_rows)")
+
+
+def require_readable(instance: Instance, where: str) -> None:
+    """Raises UserError for a sentence that is too long."""
+    if len(instance.tokens) > pairs.LONGEST:
+        count = len(instance.tokens)
+        raise UserError(f"{where}: a sentence of {count:,} tokens; at most {pairs.LONGEST:,} are read: split it")
+
+
+def _with_directions(rules: Rules, form: Format) -> Rules:
+    """The rules, with the directions that a format declares where the experiment says nothing."""
+    if not form.undirected or EVERY in rules.directions:
+        return rules
+    return replace(rules, directions={**rules.directions, EVERY: UNDIRECTED})
 
 
 def _without_pair(text: LabelledText) -> Instance:

@@ -15,8 +15,15 @@ _NAMES = {
     "dev": ("dev", "development", "val", "valid", "validation"),
     "test": ("test", "test_gs"),
 }
-_AFTER = r"(?:[_-]?(?:set|data|file(?:[_-]full)?))?"  # TrainingSet, TEST_FILE_FULL
-_PATTERNS = {split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)}){_AFTER}") for split, names in _NAMES.items()}
+_MORE = ("set", "data", "annotated", "revised", "triples", "distant", "file", "full")  # what may follow these in names
+_PATTERNS = {
+    split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)})(?:[_-]?(?:{'|'.join(_MORE)}))*")
+    for split, names in _NAMES.items()
+}
+_SEVERAL = re.compile(  # train and dev in one file, beside which each has its own
+    rf"(?:.*[_-])?(?:{'|'.join(_NAMES['train'])})[_-](?:{'|'.join((*_NAMES['dev'], *_NAMES['test']))})(?:[_-].*)?"
+)
+_SECOND = re.compile(r".*[_-]distant")  # of labels that nobody checked: a split only where no other file is
 
 
 def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
@@ -37,8 +44,10 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[source]
     found: dict[str, Path] = {}
-    for candidate in _candidates(path, form):
+    for candidate in sorted(_candidates(path, form), key=_is_second):
         split = split_of(candidate, form)
+        if split and split in found and _is_second(candidate) > _is_second(found[split]):
+            continue
         if split and split in found:
             one, other = (it.relative_to(path) for it in (found[split], candidate))
             raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
@@ -49,11 +58,24 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
     return found
 
 
+def passed_over(path: Path, source: str) -> list[Path]:
+    """Files of a folder that are named after splits and are none: train and dev in one, or a second choice."""
+    if not path.is_dir():
+        return []
+    form, taken = FORMATS[source], set(splits_in(path, source).values())
+    others = (it for it in _candidates(path, form) if it not in taken)
+    return [it for it in others if split_of(it, form) or _SEVERAL.fullmatch(_name(it))]
+
+
 def split_of(path: Path, *formats: Format) -> str | None:
-    """`nyt10_val.json` is dev, and so is the folder `dev`. Infixes that these formats have in names are ignored."""
-    name = (path.name if path.is_dir() else path.stem).lower()
+    """`nyt10_val.json` is dev, and so is the folder `dev`; `train_dev.json` is neither. Infixes that these formats have
+    in names are ignored.
+    """
+    name = _name(path)
     for infix in (infix for form in formats for infix in form.infixes):
         name = name.replace(infix, "")
+    if _SEVERAL.fullmatch(name):
+        return None
     return next((split for split, pattern in _PATTERNS.items() if pattern.fullmatch(name)), None)
 
 
@@ -97,6 +119,14 @@ def _expected(path: Path, source: str) -> str:
         return f"{len(inner)} folders in it have one: name one of them, such as {inner[0]}"
     names = form.training_file or ", ".join(f"train{extension}" for extension in form.extensions)
     return f"expected {names} or the like"
+
+
+def _name(path: Path) -> str:
+    return (path.name if path.is_dir() else path.stem).lower()
+
+
+def _is_second(path: Path) -> bool:
+    return _SECOND.fullmatch(_name(path)) is not None
 
 
 def _is_visible_folder(path: Path) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.json_rows import EXTENSIONS, name_of, shown_keys, tokens_in, type_of
 from fedrel.corpus.lines import each_object
 from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
@@ -27,18 +28,17 @@ def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
 
 
 def _instance(row: dict[str, Any], where: str) -> Instance:
-    relation, tokens, document = row.get("relation"), row.get("token", row.get("tokens")), row.get("docid")
+    relation = row.get("relation")
     if not isinstance(relation, str) or not relation.strip():
         raise UserError(f'{where}: "relation" is missing or no text; write no_relation where there is none')
-    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise UserError(f'{where}: "token" must be a list of words')
+    tokens = tokens_in(row.get("token", row.get("tokens")), "token", where)
     head, tail = (_mention(row, side, len(tokens), where) for side in _SIDES)
-    name = document.strip() if isinstance(document, str) else ""
+    name = name_of(row.get("docid"), "")
     return Instance(tokens, head, tail, relation.strip(), source=name, document=name)
 
 
 def _mention(row: dict[str, Any], side: str, size: int, where: str) -> Mention:
-    start, last, type_ = row.get(f"{side}_start"), row.get(f"{side}_end"), row.get(f"{side}_type")
+    start, last = row.get(f"{side}_start"), row.get(f"{side}_end")
     if type(start) is not int or type(last) is not int:
         raise UserError(f'{where}: "{side}_start" and "{side}_end" must be whole numbers, the first and the last token')
     if not 0 <= start <= last < size:
@@ -46,12 +46,11 @@ def _mention(row: dict[str, Any], side: str, size: int, where: str) -> Mention:
             f'{where}: "{side}_start" and "{side}_end" lie outside of the {size} tokens, or are in the wrong order; '
             "they count from 0"
         )
-    return Mention("", start, last + 1, type_ if isinstance(type_, str) else "")
+    return Mention("", start, last + 1, type_of(row.get(f"{side}_type")))
 
 
 def _by_content(sample: Sample) -> str | None:
-    beginning = "".join(sample.lines).lstrip()
-    return 'JSON with "subj_start"' if beginning.startswith(("[", "{")) and '"subj_start"' in beginning else None
+    return 'JSON with "subj_start"' if "subj_start" in shown_keys(sample) else None
 
 
 FORMAT = Format(
@@ -59,6 +58,6 @@ FORMAT = Format(
     sentences=read,
     gold=True,
     by_content=_by_content,
-    extensions=(".json", ".jsonl"),
+    extensions=EXTENSIONS,
     infixes=("_rev",),  # TACREV's dev_rev.json and test_rev.json
 )

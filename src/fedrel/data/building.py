@@ -7,6 +7,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,9 @@ class _Columns:
     sources: array[int] = field(default_factory=lambda: array("i"))
     expressed: array[int] = field(default_factory=lambda: array("b"))
     types: array[int] = field(default_factory=lambda: array("i"))
+    texts: set[int] = field(default_factory=set)  # hashes of the sentences
     pair_numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    facts: set[tuple[int, int]] = field(default_factory=set)  # pairs with a relation
 
     def save(self, folder: Path, name: str, relabel: npt.NDArray[np.int32]) -> None:
         entities = np.array(list(self.pair_numbers), dtype=np.int32).reshape(-1, 2)
@@ -70,6 +73,8 @@ def build(
     from_train: Sequence[str] = ("train",),
     na: bool = True,
     has_pairs: bool = True,
+    gold: bool = False,
+    overlap_of_facts: bool = False,
     held: Mapping[str, int] | None = None,
     held_out: Mapping[str, Mapping[str, int]] | None = None,
     part: bool = False,
@@ -78,9 +83,11 @@ def build(
     """Writes the data set once, whole; `splits` names a stream of instances for train, dev and test.
     `relations` are all there are, in their order; without them, those that the instances have, sorted. `from_train`
     names the splits that come from the training text: none of their pairs should be in test. Without `na`, "no
-    relation" is no class; without `has_pairs`, the instances are plain texts. `held` says who holds how many rows of
-    train, one after another, and `held_out` the same of other splits; like the notes, they are looked at last. A `part`
-    is what one party of a federation holds: splits may be missing, and relations in its train and in `may_lack`.
+    relation" is no class; without `has_pairs`, the instances are plain texts. With `gold`, people labelled pairs, and
+    one in train and in test is nothing wrong; with `overlap_of_facts`, pairs without a relation may be in both. `held`
+    says who holds how many rows of train, one after another, and `held_out` the same of other splits; like the notes,
+    they are looked at last. A `part` is what one party of a federation holds: splits may be missing, and relations in
+    its train and in `may_lack`.
     """
     words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns = {name: _Columns() for name in SPLITS}
@@ -112,10 +119,13 @@ def build(
             "relations": order,
             "na": na,
             "has_pairs": has_pairs,
-            "overlap": len(
-                columns["test"].pair_numbers.keys()
-                & {pair for name in from_train for pair in columns[name].pair_numbers}
-            ),
+            "gold": gold,
+            "overlap": _overlap(columns, from_train, facts_alone=overlap_of_facts),
+            "shared_sentences": {
+                f"{one}-{other}": len(columns[one].texts & columns[other].texts)
+                for one, other in combinations(SPLITS, 2)
+            },
+            "distinct_sentences": {name: len(filled.texts) for name, filled in columns.items()},
             "sentences": {name: len(filled.labels) for name, filled in columns.items()},
             "pairs": {name: len(filled.pair_numbers) for name, filled in columns.items()},
             "notes": list(notes),
@@ -124,6 +134,13 @@ def build(
         }
         write_atomic(new / "meta.json", json.dumps(meta, indent=1), private=True)
     return Dataset(folder)
+
+
+def _overlap(columns: Mapping[str, _Columns], from_train: Sequence[str], *, facts_alone: bool) -> int:
+    """How many pairs of test are in one of these splits, too."""
+    trained = {pair for name in from_train for pair in columns[name].pair_numbers}
+    both = trained & columns["test"].pair_numbers.keys()
+    return len(both & {pair for it in columns.values() for pair in it.facts}) if facts_alone else len(both)
 
 
 def _fill(
@@ -135,12 +152,16 @@ def _fill(
     labels: _Numbering,
 ) -> None:
     for instance in instances:
-        columns.tokens.extend([words(token) for token in instance.tokens])
+        tokens = [words(token) for token in instance.tokens]
+        columns.tokens.extend(tokens)
+        columns.texts.add(hash(tuple(tokens)))
         columns.offsets.append(len(columns.tokens))
         head, tail = instance.head, instance.tail
         columns.spans.extend((head.start, head.end, tail.start, tail.end))
         columns.labels.append(labels(instance.relation))
         pair = (entities(head.id), entities(tail.id))
+        if instance.relation != NA:
+            columns.facts.add(pair)
         columns.pairs.append(columns.pair_numbers.setdefault(pair, len(columns.pair_numbers)))
         columns.sources.append(sources(instance.source))
         columns.expressed.append(-1 if instance.expressed is None else int(instance.expressed))

@@ -12,7 +12,9 @@ from pathlib import Path
 from fedrel import corpus
 from fedrel.config import Data
 from fedrel.corpus import FORMATS
+from fedrel.corpus.rules import Rules
 from fedrel.corpus.splits import files_of
+from fedrel.data.sources import rules_of
 from fedrel.data.store import VERSION, Dataset
 from fedrel.util.files import private_cache, require_own, sha256
 
@@ -44,6 +46,8 @@ def files_key(layout: str, data: Data, found: Mapping[str, Path]) -> str:
     """The key of a data set of files: of their content, and of what the [data] section asks for."""
     hashes = {name: content_hash(path, data.source) for name, path in found.items()}
     special = [*(["without NA"] if data.na == "drop" else []), *([f"dev {data.dev}"] if data.dev else [])]
+    rules = {name: value for name, value in vars(rules_of(data)).items() if value != getattr(Rules(), name)}
+    special += [f"rules {json.dumps(rules, sort_keys=True)}"] if rules else []
     layouts = [layout] if layout else []
     return key_of(data.source, json.dumps(hashes, sort_keys=True), *special, *layouts, *agreed(data))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Literal
@@ -13,14 +13,17 @@ from typing import Literal
 import numpy as np
 
 from fedrel import config
-from fedrel.corpus import FORMATS, SHOWN, SPLITS, Skipped
+from fedrel.corpus import FORMATS, SPLITS, Skipped
 from fedrel.corpus.detection import Detected, detect
 from fedrel.corpus.lines import numbered_lines
-from fedrel.corpus.reading import Reading
+from fedrel.corpus.pairs import APART
+from fedrel.corpus.reading import Reading, require_few_broken
+from fedrel.corpus.rules import Rules
 from fedrel.corpus.sentences import sentence_spans
-from fedrel.corpus.splits import find_splits, folds
+from fedrel.corpus.splits import find_splits, folds, passed_over
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.loading import load
+from fedrel.data.sources import rules_of
 from fedrel.data.store import Dataset, Split
 from fedrel.errors import UserError, suggest
 
@@ -48,6 +51,7 @@ class Report:
     parts: dict[str, Part] = field(default_factory=dict)
     shared_pairs: dict[str, int] = field(default_factory=dict)  # "train-test": how many are in both
     shared_rows: dict[str, int] = field(default_factory=dict)  # the same sentence with the same pair, or the same text
+    shared_sentences: dict[str, int] = field(default_factory=dict)  # whatever the pair
     overlap: int = 0  # pairs in test that `fedrel run` would have trained or chosen on
     suspicious: Suspicions = field(default_factory=Suspicions)
     skipped: Skipped = field(default_factory=Skipped)
@@ -64,6 +68,7 @@ class Report:
             "splits": {name: _part_as_json(part, self.kind) for name, part in self.parts.items()},
             "shared_pairs": self.shared_pairs,
             "shared_rows": self.shared_rows,
+            "shared_sentences": self.shared_sentences,
             "overlap": self.overlap,
             "suspicious": {
                 kind: {"rows": count, "first": self.suspicious.first[kind]}
@@ -84,9 +89,15 @@ def _part_as_json(part: Part, kind: str) -> dict[str, object]:
     return found
 
 
-def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None] = lambda line: None) -> Report:
-    """What is in a file or folder, in this format or in the one that is detected. UserError for what `fedrel run` would
-    refuse, except pairs in two splits, which are counted.
+def inspect(
+    path: Path,
+    source: str | None = None,
+    *,
+    settings: config.Data | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Report:
+    """What is in a file or folder, in this format or in the one that is detected, read with these settings. UserError
+    for what `fedrel run` would refuse, except pairs in two splits, which are counted.
     """
     if source is not None and source not in FORMATS:
         raise UserError(f'"{source}" is no format of files{suggest(source, FORMATS)}')
@@ -94,38 +105,49 @@ def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None]
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[found.source]
+    data = replace(settings or config.Data(), source=found.source, path=str(path))
     if path.is_dir() and not form.documents and not _has_splits(path, found.source) and folds(path, found.source):
         return _folds(path, found)
     if form.texts:
-        return _classification(path, found)
+        return _classification(path, found, data)
     if form.documents is None or (form.gold and _has_relations(path, found.source)):
-        return _labelled(path, found, say)
-    return _documents(path, found)
+        return _labelled(path, found, data, say)
+    return _documents(path, found, data)
 
 
 # -------------------------------------------------------------------------------------- labelled sentences
 
 
-def _labelled(path: Path, found: Detected, say: Callable[[str], None]) -> Report:
-    table = {"data": {"source": found.source, "path": str(path)}}
-    dataset = load(config.parse(table, "fedrel data check").data, say=say)
+def _labelled(path: Path, found: Detected, data: config.Data, say: Callable[[str], None]) -> Report:
+    dataset = load(data, say=say)
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
     report.suspicious = Suspicions(blinded=form.blinded)
+    if others := passed_over(path, found.source):
+        report.notes = [*report.notes, f"not read, since others are the splits: {', '.join(it.name for it in others)}"]
     files = find_splits(path, found.source)
     for name in SPLITS:
         part = Part(str(files[name]) if name in files else None)
         if name in files:
-            part.counts = _counts_of_file(name, Reading(found.source, files[name]), report)
+            reading = Reading(found.source, files[name], rules_of(data), split=name)
+            part.counts = _counts_of_file(name, reading, report)
         _add_counts(part, dataset, getattr(dataset, name))
         report.parts[name] = part
     report.shared_pairs = {f"{one}-{other}": _shared(dataset, one, other) for one, other in combinations(SPLITS, 2)}
     report.shared_rows = report.suspicious.in_two_splits()
-    overlap = dataset.meta["overlap"]
-    assert isinstance(overlap, int)
-    report.overlap = overlap
-    report.advice = list(_next_run(report, blinded=form.blinded))
+    report.shared_sentences = dataset.shared_sentences
+    report.overlap = dataset.overlap
+    report.advice = list(_next_run(report, dataset, blinded=form.blinded, settings=_as_set(data)))
     return report
+
+
+def _as_set(data: config.Data) -> list[str]:
+    """The settings that are not the defaults, as `fedrel run --set` takes them."""
+    table = config.to_table(config.Experiment(data=data))["data"]
+    usual = config.to_table(config.Experiment())["data"]
+    assert isinstance(table, dict)
+    assert isinstance(usual, dict)
+    return [config.as_setting(f"data.{key}", value) for key, value in table.items() if value != usual[key]]
 
 
 def _counts_of_file(split: str, reading: Reading, report: Report) -> dict[str, int]:
@@ -133,13 +155,13 @@ def _counts_of_file(split: str, reading: Reading, report: Report) -> dict[str, i
     for where, instance in reading.rows():
         report.suspicious.look_at(instance, where, split)
     skipped = reading.skipped
-    report.skipped.reasons += skipped.reasons
-    report.skipped.examples = [*report.skipped.examples, *skipped.examples][:SHOWN]
+    report.skipped.add(skipped)
     if reading.form.sentences:
         return {"rows": _rows_in(reading.path, report.format), "left_out": skipped.total}
     return {
         "documents": reading.documents,
         "gold_relations": reading.gold_relations,
+        "relations_without_a_row": skipped.reasons[APART],
         "left_out": skipped.total,
     }
 
@@ -150,7 +172,7 @@ def _rows_in(path: Path, source: str) -> int:
     """
     header_rows = FORMATS[source].header_rows
     if header_rows is None:
-        reading = Reading(source, path)
+        reading = Reading(source, path, Rules(bad_rows=1))
         return sum(1 for _ in reading.rows()) + reading.skipped.total
     lines = numbered_lines(path)
     first = next(lines, None)
@@ -180,18 +202,22 @@ def _shared(dataset: Dataset, one: str, other: str) -> int:
     return len(pairs & others)
 
 
-def _next_run(report: Report, *, blinded: bool) -> Iterator[str]:
-    settings = [f"data.source={report.format}", f"data.path={report.path}"]
-    if report.overlap:
+def _next_run(report: Report, dataset: Dataset, *, blinded: bool, settings: list[str]) -> Iterator[str]:
+    if report.overlap and dataset.gold:
+        yield f"{report.overlap:,} pairs are in both train and test, in sentences that people labelled: ready to run."
+    elif report.overlap:
         yield (
             f"{report.overlap:,} pairs are in both train and test: `fedrel run` wants data.allow_overlap=true for "
             "this, or the pairs removed from one of the two."
         )
-        settings.append("data.allow_overlap=true")
+        settings = [*settings, "data.allow_overlap=true"]
     elif blinded:
         yield "the entities are blinded, so nobody can tell whether a pair is in both train and test: ready to run."
     else:
         yield "no pair is in both train and test: ready to run."
+    shared, sentences = report.shared_sentences["train-test"], dataset.distinct_sentences["test"]
+    if shared and dataset.has_pairs:
+        yield f"{shared:,} of the {sentences:,} sentences of test ({shared / sentences:.0%}) are in train too."
     yield _command("fedrel", "run", *(part for setting in settings for part in ("--set", setting)))
 
 
@@ -208,10 +234,10 @@ def _has_relations(path: Path, source: str) -> bool:
     return any(document.relations for document in read(find_splits(path, source)["train"], Skipped()))
 
 
-def _documents(path: Path, found: Detected) -> Report:
+def _documents(path: Path, found: Detected, data: config.Data) -> Report:
     read = FORMATS[found.source].documents
     assert read
-    report = Report(str(path), found.source, found.why, "documents")
+    report = Report(str(path), found.source, found.why, "documents", skipped=Skipped(strict=data.bad_rows == 0))
     counts = Counter(documents=0, left_out=0, sentences=0, characters=0)
     for document in read(path, report.skipped):
         spans = sentence_spans(document.text) if document.sentences is None else document.sentences
@@ -220,6 +246,7 @@ def _documents(path: Path, found: Detected) -> Report:
             counts.update(entities=len(document.annotations))
         where = document.where or document.id
         report.suspicious.look_at(document, where)
+    require_few_broken(path, report.skipped, counts["documents"] + counts["entities"], data.bad_rows)
     counts["left_out"] = report.skipped.total
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
     if not counts["documents"]:
@@ -235,10 +262,10 @@ def _documents(path: Path, found: Detected) -> Report:
 # ----------------------------------------------------------------------------------------- classification
 
 
-def _classification(path: Path, found: Detected) -> Report:
+def _classification(path: Path, found: Detected, data: config.Data) -> Report:
     read = FORMATS[found.source].texts
     assert read
-    report = Report(str(path), found.source, found.why, "classification")
+    report = Report(str(path), found.source, found.why, "classification", skipped=Skipped(strict=data.bad_rows == 0))
     files = find_splits(path, found.source)
     for name, file in ((name, files[name]) for name in SPLITS if name in files):
         labels: Counter[str] = Counter()
@@ -246,6 +273,7 @@ def _classification(path: Path, found: Detected) -> Report:
         for where, text in read(file, report.skipped):
             labels[text.label] += 1
             report.suspicious.look_at(text, where, name)
+        require_few_broken(file, report.skipped, labels.total(), data.bad_rows)
         left_out = report.skipped.total - before
         counts = {"rows": _rows_in(file, found.source), "left_out": left_out, "texts": labels.total()}
         report.parts[name] = Part(str(file), counts, dict(sorted(labels.items())))

@@ -14,8 +14,9 @@ from fedrel.corpus.formats import labelled_format
 from fedrel.corpus.splits import find_splits
 from fedrel.data.building import build
 from fedrel.data.cache import Say, agreed, cached, content_hash, files_key, kept, key_of, readers_version
+from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import files_of_platforms, is_of_platforms, load_platforms, splits_there
-from fedrel.data.sources import WORLD, agreed_relations, are_texts, kind_of, require_source
+from fedrel.data.sources import WORLD, agreed_relations, is_gold, kind_of, require_source
 from fedrel.data.store import Dataset
 from fedrel.data.streams import (
     HELD_OUT,
@@ -28,6 +29,7 @@ from fedrel.data.streams import (
     hold_out,
     is_empty,
     require_sentences,
+    unit,
     without_held_out,
 )
 from fedrel.errors import UserError
@@ -50,21 +52,22 @@ def load_part(
     path: Path,
     *,
     relations: Sequence[str],
+    platform: str = "",
     held_out: Sequence[str] = (),
     say: Say = lambda line: None,
 ) -> Dataset:
-    """What one platform of a federation holds, read as `load` reads the folder of all: its train, and of dev and test
-    what it is to hold out, files of its own or else a tenth of the pairs of its train.
+    """What the platform of that name holds in a federation, read as `load` reads the folder of all: its train, and of
+    dev and test what it is to hold out, files of its own or else a tenth of its train.
     """
     data = _part_of(data, relations)
     found = find_splits(path, data.source)
     found = {split: file for split, file in found.items() if split in ("train", *held_out)}
-    key = files_key(" ".join(["part", *held_out]), data, found)
+    key = files_key(" ".join(["part", platform, *held_out]), data, found)
     if dataset := kept(key, say):
         return dataset
-    files = {split: SplitFile(data, file) for split, file in found.items()}
+    files = {split: SplitFile(data, file, platform=platform, split=split) for split, file in found.items()}
     require_sentences(files)
-    streams, carved = hold_out(files, held_out, path)
+    streams, carved = hold_out(files, held_out, path, gold=is_gold(data))
     notes = all_notes([carved_note(split, data) for split in carved], files)
     from_train = ["train", *(split for split in carved if split == "dev")]
     make = partial(build, splits=streams, notes=notes, from_train=from_train, part=True, may_lack=held_out)
@@ -78,9 +81,10 @@ def load_public(data: Data, path: Path, *, relations: Sequence[str], say: Say = 
     key = files_key("public", data, found)
     if dataset := kept(key, say):
         return dataset
-    files = {split: SplitFile(data, file) for split, file in found.items()}
+    files = {split: SplitFile(data, file, platform=COORDINATOR, split=split) for split, file in found.items()}
     require_sentences(files)
-    streams = without_held_out(files, [split for split in ("dev", "test") if split not in files], path)
+    at_home = [split for split in ("dev", "test") if split not in files]
+    streams = without_held_out(files, at_home, path, gold=is_gold(data))
     make = partial(build, splits=streams, notes=all_notes([], files), part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", say)
 
@@ -134,10 +138,9 @@ def _files(data: Data, say: Say) -> Dataset:
     key = files_key("", data, found)
     if dataset := kept(key, say):
         return dataset
-    files = {split: SplitFile(data, path) for split, path in found.items()}
+    files = {split: SplitFile(data, path, split=split) for split, path in found.items()}
     require_sentences({split: file for split, file in files.items() if split != "dev"})
     streams: dict[str, Stream] = dict(files)
-    texts = are_texts(data)
     notes, from_train = [], ["train"]
     if data.dev:
         streams.pop("dev", None)
@@ -147,16 +150,16 @@ def _files(data: Data, say: Say) -> Dataset:
                 name = found["train"].name.replace("training", "test").replace("train", "test")
                 raise UserError(f"{data.path}: no test file; name it {name}")
             share = data.dev if split == "dev" and data.dev else 1 / HELD_OUT
-            streams = carve(streams, split, share)
+            streams, carving = carve(streams, split, share, gold=is_gold(data))
             if is_empty(streams[split]) or is_empty(streams["train"]):
-                few = "texts" if texts else "entity pairs"
-                raise UserError(f"{data.path}: too few {few} to carve {split} from train; add a {split} file")
-            one = "text" if texts else "pair"
+                raise UserError(f"{data.path}: too few {unit(data)}s to carve {split} from train; add a {split} file")
             notes.append(
-                f"{data.dev:.0%} of the {one}s of train were taken for dev"
+                f"{data.dev:.0%} of the {unit(data)}s of train were taken for dev"
                 if split == "dev" and data.dev
                 else carved_note(split, data)
             )
+            if carving.left_out:
+                notes.append(f"{carving.left_out:,} rows left out: of their sentence and their pair, one is in {split}")
             from_train += ["dev"] if split == "dev" else []
     make = partial(build, splits=streams, notes=all_notes(notes, files), from_train=from_train, **kind_of(data))
     return cached(key, make, f"reading {data.path}", say)

@@ -12,7 +12,7 @@ from fedrel.corpus.splits import split_of, splits_in
 from fedrel.data.building import build
 from fedrel.data.cache import Say, cached, files_key, kept
 from fedrel.data.partition import COORDINATOR, require_names
-from fedrel.data.sources import are_texts, kind_of
+from fedrel.data.sources import is_gold, kind_of
 from fedrel.data.store import Dataset
 from fedrel.data.streams import (
     HELD_OUT,
@@ -22,6 +22,7 @@ from fedrel.data.streams import (
     hold_out,
     is_empty,
     require_sentences,
+    unit,
     without_held_out,
 )
 from fedrel.errors import UserError
@@ -44,10 +45,13 @@ def load_platforms(data: Data, say: Say) -> Dataset:
     key = files_key("platforms", data, found)
     if dataset := kept(key, say):
         return dataset
-    files = {name: SplitFile(data, file) for name, file in found.items()}
+    files = {
+        name: SplitFile(data, file, platform=name.partition("/")[0], split=name.partition("/")[2])
+        for name, file in found.items()
+    }
     require_sentences(files)
     at_home = [split for split in ("dev", "test") if f"{COORDINATOR}/{split}" not in files]
-    homes, carved = _homes(files, at_home, Path(data.path))
+    homes, carved = _homes(files, at_home, Path(data.path), gold=is_gold(data))
     held: dict[str, dict[str, int]] = {split: {} for split in ("train", *at_home)}
     splits: dict[str, Stream] = {
         split: partial(_one_after_another, {name: home[split] for name, home in homes.items() if split in home}, counts)
@@ -64,6 +68,7 @@ def load_platforms(data: Data, say: Say) -> Dataset:
         splits={split: splits[split] for split in SPLITS},
         notes=all_notes([_home_note(split, names, homes, data) for split, names in carved.items()], files),
         from_train=["train", *(["dev"] if carved.get("dev") else [])],
+        overlap_of_facts=any(carved.values()),
         held=held.pop("train"),
         held_out=held,
         **kind_of(data),
@@ -99,7 +104,7 @@ def splits_there(path: Path, source: str) -> dict[str, Path]:
 
 
 def _homes(
-    files: Mapping[str, Stream], at_home: Sequence[str], path: Path
+    files: Mapping[str, Stream], at_home: Sequence[str], path: Path, *, gold: bool
 ) -> tuple[dict[str, dict[str, Stream]], dict[str, list[str]]]:
     """Everybody's splits, with what they hold out; and of each split at home, who carved it from train."""
     homes: dict[str, dict[str, Stream]] = {}
@@ -109,16 +114,16 @@ def _homes(
     carved: dict[str, list[str]] = {split: [] for split in at_home}
     for name, home in homes.items():
         if name == COORDINATOR:
-            homes[name] = without_held_out(home, at_home, path / name)
+            homes[name] = without_held_out(home, at_home, path / name, gold=gold)
             continue
-        homes[name], taken = hold_out(home, at_home, path / name)
+        homes[name], taken = hold_out(home, at_home, path / name, gold=gold)
         for split in taken:
             carved[split].append(name)
     return homes, carved
 
 
 def _home_note(split: str, carved: Sequence[str], homes: Iterable[str], data: Data) -> str:
-    one = "text" if are_texts(data) else "pair"
+    one = unit(data)
     by_file = [name for name in homes if name != COORDINATOR and name not in carved]
     if not carved or not by_file:
         what = f"one {one} in {HELD_OUT} of its train" if carved else "a file of its own"

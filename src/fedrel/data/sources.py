@@ -8,6 +8,7 @@ from typing import Any
 from fedrel.config import AUTO, Data, Experiment
 from fedrel.corpus import FORMATS, NA
 from fedrel.corpus.formats import labelled_formats
+from fedrel.corpus.rules import Rules
 from fedrel.errors import UserError, suggest
 
 WORLD = "world"
@@ -52,4 +53,27 @@ def agreed_relations(data: Data) -> list[str]:
 
 def kind_of(data: Data) -> dict[str, Any]:
     """What `build` has to know of the data as a whole, as its keyword arguments."""
-    return {"relations": agreed_relations(data), "na": has_na(data), "has_pairs": not are_texts(data)}
+    return {
+        "relations": agreed_relations(data),
+        "na": has_na(data),
+        "has_pairs": not are_texts(data),
+        "gold": is_gold(data),
+    }
+
+
+def is_gold(data: Data) -> bool:
+    """Whether people labelled sentences with pairs, so that a pair may well be in train and in test."""
+    return data.source != WORLD and FORMATS[data.source].gold and not are_texts(data)
+
+
+def rules_of(data: Data) -> Rules:
+    """What the [data] section asks of readers."""
+    return Rules(
+        identity=data.identity,
+        na_label=data.na_label,
+        labels=dict(data.labels),
+        directions=dict(data.directions),
+        max_pairs=data.max_pairs,
+        max_distance=data.max_distance,
+        bad_rows=data.bad_rows,
+    )

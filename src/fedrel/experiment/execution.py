@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
+from fedrel.experiment.divergence import LossLimit, is_of_past_attempt, past_attempts
 from fedrel.experiment.evaluators import Evaluated, Guesses, evaluate
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
@@ -70,6 +72,7 @@ class _Standing:
     training_seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     participation: dict[str, int] = field(default_factory=dict)
+    high_losses: int = 0  # rounds in a row, up to the last, whose loss is beyond the limit
     screened: Past = field(default_factory=dict)  # what updates were like before, to compare others with
 
     def add(self, phase: str, seconds: float) -> None:
@@ -89,8 +92,11 @@ class Execution:
         say: Callable[[str], None] = lambda line: None,
         engine: Engine | None = None,
         on_suspicion: Callable[[Suspicion], None] = lambda suspicion: None,
+        watch_loss: bool = True,
     ) -> None:
-        """`on_suspicion` is told of every reply that was out of line, as soon as it is there."""
+        """`on_suspicion` is told of every reply that was out of line, as soon as it is there. With `watch_loss`,
+        training that diverges raises DivergedError; a loss that is NaN does so in any case.
+        """
         self.setup = setup
         self.out = out
         self.tick = tick
@@ -109,6 +115,7 @@ class Execution:
         self._suspicions: list[Suspicion] = []
         self._suspected: set[tuple[str, str]] = set()  # who, and of what, as far as somebody was told
         self._say, self._on_suspicion = say, on_suspicion
+        self._loss_limit = LossLimit(len(setup.dataset.relations)) if watch_loss else None
         self._screen = Screen(
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
         )
@@ -134,13 +141,20 @@ class Execution:
     # -- the folder -------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+        before = list(self.out.iterdir()) if self.out.is_dir() else []
+        if self.out.is_file() or not all(is_of_past_attempt(it) for it in before):
             raise UserError(f"{self.out} is not empty; go on with --resume {self.out}, or choose another --out")
+        past = self.out.with_name(f".{self.out.name}.before")
+        if before:
+            self.out.rename(past)
         with atomic_folder(self.out) as new:  # a folder that exists can be gone on with
+            if before:
+                shutil.copytree(past, new, dirs_exist_ok=True)
             write_atomic(new / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
             for log in ("metrics.jsonl", "ledger.jsonl"):
                 write_atomic(new / log, "")
             self._save(new)
+        shutil.rmtree(past, ignore_errors=True)
 
     def _go_on(self) -> None:
         if (self.out / "result.json").exists():
@@ -194,7 +208,9 @@ class Execution:
         todo = range(standing.rounds, training.rounds)
         try:
             for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
-                yield self._close(done)
+                progress = self._close(done)
+                self._require_convergence(progress.line)
+                yield progress
                 if self._stopped():
                     return
         except UserError:
@@ -223,6 +239,8 @@ class Execution:
         loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
         if (server_loss := setup.algorithm.server_loss(self.state)) is not None:
             loss = server_loss
+        if self._loss_limit is not None:
+            standing.high_losses = standing.high_losses + 1 if self._loss_limit.exceeded(loss) else 0
         sentences = sentences or sum(setup.sites.sizes[name] for name in self._trainers)
         if not sentences and server_loss is not None:  # the server alone trains
             sentences, training_seconds = len(setup.hub.shard), done.seconds
@@ -262,6 +280,11 @@ class Execution:
             self._save(self.out)
         standing.add("checkpoint", time.perf_counter() - saving)
         return Progress(line, standing.best_round, standing.best_score, self._stopped())
+
+    def _require_convergence(self, line: dict[str, Any]) -> None:
+        if self._loss_limit is not None:
+            lr = self.setup.experiment.training.lr
+            self._loss_limit.require(line["loss"], self.standing.high_losses, line["round"], lr)
 
     def _stopped(self) -> bool:
         training, standing = self.setup.experiment.training, self.standing
@@ -365,7 +388,14 @@ class Execution:
             "held": dict(setup.sites.sizes),
             "examples": [] if seen is None else examples(setup, seen),
             "data": setup.dataset.meta
-            | {"notes": [*setup.dataset.notes, *_notes(_held_out(setup, best_line, evaluated)), *_warnings(suspects)]},
+            | {
+                "notes": [
+                    *setup.dataset.notes,
+                    *(f"begun again with a smaller learning rate: {it['why']}" for it in past_attempts(self.out)),
+                    *_notes(_held_out(setup, best_line, evaluated)),
+                    *_warnings(suspects),
+                ]
+            },
         }
         write_atomic(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
         standing.seconds += time.perf_counter() - begin
@@ -387,6 +417,8 @@ class Execution:
             result["profile"] = profile
         if suspects:
             result["suspicions"] = suspects
+        if attempts := past_attempts(self.out):
+            result["restarts"] = attempts
         if setup.at_home:
             result["held_out"] = _held_out(setup, best_line, evaluated)
         write_atomic(self.out / "result.json", json.dumps(result, indent=1) + "\n")

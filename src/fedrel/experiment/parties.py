@@ -222,7 +222,9 @@ def participate(agreement: Record, *, name: str, data: Path, store: str = "", se
     held_out = tuple(_read(agreement, "held_out").split("\n")) if "held_out" in agreement else ()
     if others := [split for split in held_out if split not in _JUDGED]:
         raise UserError(f"the coordinator wants {others[0]!r} held out, which is neither dev nor test")
-    dataset = loading.load_part(experiment.data, data, relations=experiment.data.relations, held_out=held_out)
+    dataset = loading.load_part(
+        experiment.data, data, relations=experiment.data.relations, platform=name, held_out=held_out
+    )
     dataset.require_no_overlap(experiment.data.allow_overlap)
     if not len(dataset.train):
         raise UserError(f"{data}: no training sentences")

@@ -67,6 +67,24 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     return connection
 
 
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Opens a store for reading alone, which needs no right to write to the file or its folder: a platform's training
+    process has none. Raises UserError if that cannot be done, or if the file is not a store of this version.
+    """
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    if not Path(f"{path}-wal").exists():
+        address += "&immutable=1"  # nobody has it open, and SQLite need not create the files that readers share
+    with explained_errors(path):
+        connection = sqlite3.connect(address, uri=True, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+        try:
+            if _version(path, connection) < len(_MIGRATIONS):
+                raise UserError(f"{path}: empty, or written by an older fedrel; open it once with fedrel feedback show")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
 def _claim(path: Path) -> None:
     """Creates the file with mode 0600, since SQLite would use the umask. Its journals get the same mode."""
     try:
@@ -158,9 +176,7 @@ def explained_errors(path: Path) -> Iterator[None]:
                 "this was not stored, everything before it was"
             ) from None
         if code in _SHUT:
-            raise UserError(
-                f"{path}: cannot be opened for writing ({error}); check who owns the file and its folder"
-            ) from None
+            raise UserError(f"{path}: cannot be opened ({error}); check who owns the file and its folder") from None
         if code == sqlite3.SQLITE_NOTADB:
             raise UserError(f"{path}: not a store of verdicts; name another file") from None
         if code == sqlite3.SQLITE_CORRUPT:

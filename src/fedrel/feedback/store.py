@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from fedrel.errors import UserError
-from fedrel.feedback.database import connect, explained_errors, transaction
+from fedrel.feedback.database import connect, connect_to_read, explained_errors, transaction
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
 VERDICTS = (RIGHT, WRONG, UNKNOWN)
@@ -91,6 +91,13 @@ class Store:
             except OSError as error:
                 raise UserError(f"{path}: its folder cannot be created ({error.strerror or error})") from None
         return cls(path, connect(path, create=create))
+
+    @classmethod
+    def open_to_read(cls, path: Path) -> Store:
+        """Opens an existing store for reading alone, without a right to write. Raises UserError as `open` does."""
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; fedrel review creates one")
+        return cls(path, connect_to_read(path))
 
     def __enter__(self) -> Self:
         return self

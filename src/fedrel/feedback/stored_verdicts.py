@@ -85,7 +85,7 @@ def read_verdicts(path: Path) -> Iterator[Verdict]:
     if not found:
         raise UserError(f"{path}: no store (*.sqlite) in this folder; fedrel review creates one")
     for file in found:
-        with Store.open(file, create=False) as store:
+        with Store.open_to_read(file) as store:
             yield from store.standing()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from fedrel import config
 from fedrel.engines.remote import Failure, Remote, TooFewError
 from fedrel.engines.screening import Suspicion
 from fedrel.errors import DivergedError, UserError
+from fedrel.experiment.divergence import begin_again
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.parties import Coordination, coordinate
 from fedrel.federation.channel import Channel, ClosedError
@@ -95,6 +97,21 @@ class Conductor:
             self.ended.set()
 
     def _conduct(self) -> None:
+        """A run that diverges begins again as a new one, with a smaller learning rate and keys of its own."""
+        while True:
+            try:
+                return self._conduct_once()
+            except DivergedError as error:
+                text = (self.folder / "experiment.toml").read_text(encoding="utf-8")
+                lowered = begin_again(config.parse(_table(text), "experiment", text), self.folder, error)
+                self.status.experiment = config.to_toml(config.to_table(lowered))
+                self.status.run_id = secrets.token_hex(16)
+                self.status.round, self.status.best_round, self.status.score = 0, 0, None
+                self.coordination, self.failures = None, {}
+                self._new_attempt()
+                self._say("starting", f"{error}; beginning again with training.lr={lowered.training.lr:g}")
+
+    def _conduct_once(self) -> None:
         resume = (self.folder / "experiment.toml").is_file()
         if not resume and not self.status.experiment:
             raise UserError(f"{self.run}: there is no such run to resume")
