@@ -73,6 +73,12 @@ def row(**changes: object) -> str:
     return json.dumps({key: value for key, value in (fields | changes).items() if value is not None})
 
 
+# Whatever JSON may hold where something else is wanted.
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
 words = st.text(max_size=6) | st.sampled_from(ODD)
 ids = (st.text(min_size=1, max_size=6) | st.sampled_from(["Q1", "Q2", "a\tb", "a\nb", "\u2028x"])).filter(str.strip)
 

@@ -164,6 +164,53 @@ def json_documents(mark: str, count: int = 4) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def tacred(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "id": f"{mark}{n}",
+            "docid": f"{mark}-{n // 2}",
+            "relation": "per:city_of_birth" if n % 2 else "no_relation",
+            "token": [f"Anné{mark}{n}", "-LRB-", "b.", "-RRB-", "left", "New", "Bonn", "."],
+            **{"subj_start": 0, "subj_end": 0, "obj_start": 5, "obj_end": 6},
+            **{"subj_type": "PERSON", "obj_type": "CITY", "stanford_head": [0]},
+        }
+        for n in range(count)
+    ]
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def semeval(mark: str, count: int = 4) -> str:
+    return "".join(
+        f'{n}\t"The <e1>café {mark}</e1> of "{n}" made a <e2>din{n}</e2>."\n'
+        f"{'Cause-Effect(e1,e2)' if n % 2 else 'Other'}\nComment: {n} dins\n\n"
+        for n in range(count)
+    )
+
+
+def bere(mark: str, count: int = 4) -> str:
+    rows = [
+        {
+            "pmid": f"{mark}{n}",
+            "tail": {"word": f"{mark}ase", "id": f"P{mark}{n}"},
+            "sentence": f"So zincé-{n} stops {mark}ase , and {mark}ases .",
+            "head": {"word": f"zincé-{n}", "id": f"DB{mark}{n}"},
+            "relation": "inhibitor" if n % 2 else "NA",
+        }
+        for n in range(count)
+    ]
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def fewrel(mark: str, count: int = 4) -> str:
+    """Every other sentence has a relation. (As published, all have.)"""
+    found: dict[str, list[object]] = {"NA": [], "P19": []}
+    for n in range(count):
+        tokens = [f"Anné{mark}{n}", "left" if n % 2 else "saw", "New", "Bonn", "and", f"Anné{mark}{n}", "."]
+        entities = {"h": [f"anné{mark}{n}", f"Q{mark}{n}", [[0], [5]]], "t": ["new bonn", f"Q{n}", [[2, 3]]]}
+        found["P19" if n % 2 else "NA"].append({"tokens": tokens, **entities})
+    return json.dumps(found, ensure_ascii=False)
+
+
 def spert(mark: str, count: int = 4) -> str:
     rows = [
         {
@@ -214,6 +261,27 @@ def _write_each(name: str, make: Callable[[str, int], str]) -> Callable[[Path, i
             (folder / name.format(split=split)).write_text(make(split, count), encoding="utf-8")
 
     return write_all
+
+
+def write_semeval(folder: Path, count: int) -> None:
+    """As published, with the files that are no splits, and a development file, which SemEval lacks."""
+    for name, mark in (("TRAIN_FILE", "train"), ("DEV_FILE", "dev"), ("TEST_FILE_FULL", "test")):
+        (folder / f"{name}.TXT").write_text(semeval(mark, count), encoding="utf-8", newline="\r\n")
+    bare = "".join(line + "\n" for line in semeval("test", count).split("\n") if "<e1>" in line)
+    for name in ("TEST_FILE", "TEST_FILE_CLEAN"):
+        (folder / f"{name}.TXT").write_text(bare, encoding="utf-8")
+    (folder / "TEST_FILE_KEY.TXT").write_text("".join(f"{n}\tOther\n" for n in range(count)))
+    (folder / "TRAIN_DISTRIB.TXT").write_text("TRAINING DATA\n8 (100.00%)\tOther\n")
+    (folder / "README.txt").write_bytes("By Ó Séaghdha.\n".encode("latin-1"))
+    (folder / "scorer.pl").write_text("print 1;\n")
+
+
+def write_fewrel(folder: Path, count: int) -> None:
+    """As published, with the names of relations, and a test file, which FewRel lacks."""
+    for split in ("train", "val", "test"):
+        (folder / f"{split}_wiki.json").write_text(fewrel(split, count), encoding="utf-8")
+    (folder / "val_nyt.json").write_text(fewrel("nyt", count), encoding="utf-8")
+    (folder / "pid2name.json").write_text(json.dumps({"P19": ["place of birth", "where somebody was born"]}))
 
 
 def write_biobert(folder: Path, count: int) -> None:
@@ -279,6 +347,10 @@ def write_i2b2(folder: Path, count: int) -> None:
 # For each format, what writes train, dev and test of `count` rows or documents into a folder.
 WRITERS: dict[str, Callable[[Path, int], None]] = {
     "opennre": write_opennre,
+    "tacred": _write_each("{split}.json", tacred),
+    "semeval": write_semeval,
+    "bere": _write_each("{split}.json", bere),
+    "fewrel": write_fewrel,
     "nyt10": _write_each("{split}.txt", nyt10),
     "biobert": write_biobert,
     "pgr": _write_each("{split}.tsv", pgr),

@@ -38,17 +38,16 @@ def digest(environment, name, *more):
     return told.stdout.split(f"{name} sha256:")[1][:64]
 
 
-def write_tacred(folder):
+def write_bars(folder):
     """Two platforms' worth of rows, in which the relation is plain to see."""
     folder.mkdir()
     for split, count in (("train", 60), ("dev", 20), ("test", 20)):
         rows = []
         for number in range(count):
-            verb, relation = (("married", "spouse"), ("runs", "employer"), ("saw", "no_relation"))[number % 3]
-            ends = {"subj_start": 0, "subj_end": 0, "obj_start": 2, "obj_end": 2}
-            words = [f"a{split}{number}", verb, f"b{number}", "."]
-            rows.append({"id": f"{split}{number}", "token": words, "relation": relation, **ends})
-        (folder / f"{split}.json").write_text(json.dumps(rows))
+            verb, relation = (("married", "spouse"), ("runs", "employer"), ("saw", "-"))[number % 3]
+            head, tail = f"a{split}{number}", f"b{number}"
+            rows.append(f"{head}|{relation}|{tail}|{head} {verb} {tail} .\n")
+        (folder / f"{split}.psv").write_text("".join(rows))
     return folder
 
 
@@ -58,7 +57,7 @@ def test_a_method_of_another_package_keeps_to_all_rules(installed):
 
 @pytest.mark.slow
 def test_a_format_of_another_package_keeps_to_all_rules(installed, tmp_path):
-    assert len(digest(installed, "tacred", "--data", write_tacred(tmp_path / "tacred"))) == 64
+    assert len(digest(installed, "bars", "--data", write_bars(tmp_path / "bars"))) == 64
 
 
 @pytest.mark.slow
@@ -71,8 +70,8 @@ def test_parts_of_another_package_run_together_and_are_listed(installed, tmp_pat
     listed = json.loads(fedrel(installed, "methods", "--json").stdout)
     assert listed["fednova"]["package"] == listed["max"]["package"] == "fedrel-example 0.1.0"
     assert listed["fedavg"]["package"] == "fedrel"
-    data = write_tacred(tmp_path / "tacred")
-    chosen = ("data.source=tacred", f"data.path={data}", "method.name=max", "extractor.kind=segments")
+    data = write_bars(tmp_path / "bars")
+    chosen = ("data.source=bars", f"data.path={data}", "method.name=max", "extractor.kind=segments")
     chosen += ("partition.platforms=2", "training.rounds=2", "extractor.min_count=1")
     done = fedrel(installed, "run", *(it for one in chosen for it in ("--set", one)), "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from fedrel_example import tacred
+from fedrel_example import bars
 
 from fedrel import config
 from fedrel.corpus import FORMATS, Skipped
@@ -64,30 +64,24 @@ def install(tmp_path, monkeypatch):
 @pytest.fixture(params=["a line in the registry", "an entry point"])
 def plugged(request, monkeypatch, install):
     if request.param == "an entry point":
-        install("fedrel_tacred", CODE, tacred="FORMAT")
+        install("fedrel_bars", CODE, bars="FORMAT")
     else:
-        monkeypatch.setitem(FORMATS.own, "tacred", tacred.FORMAT)
+        monkeypatch.setitem(FORMATS.own, "bars", bars.FORMAT)
 
 
-CODE = Path(tacred.__file__).read_text(encoding="utf-8")
+CODE = Path(bars.__file__).read_text(encoding="utf-8")
 
 
-def write_tacred(folder: Path, count: int, *splits: str) -> Path:
+def write_bars(folder: Path, count: int, *splits: str) -> Path:
     """Two rows in three have a relation, which the word between the entities tells."""
     folder.mkdir(parents=True, exist_ok=True)
     for split in splits or ("train", "dev", "test"):
         rows = []
         for n in range(count):
-            relation, verb = (("no_relation", "saw"), ("per:spouse", "wed"), ("org:founded_by", "left"))[n % 3]
-            rows.append(
-                {
-                    "id": f"{split}{folder.name}{n}",
-                    "token": ["Then", "Ann", f"B{n}", verb, "Bonn", "."],
-                    **{"subj_start": 1, "subj_end": 2, "obj_start": 4, "obj_end": 4},
-                    **{"subj_type": "PERSON", "obj_type": "CITY", "relation": relation},
-                }
-            )
-        (folder / f"{split}.json").write_text(json.dumps(rows))
+            relation, verb = (("-", "saw"), ("per:spouse", "wed"), ("org:founded_by", "left"))[n % 3]
+            head, tail = f"Ann{split}{folder.name}{n}", f"Bonn{n}"
+            rows.append(f"{head}|{relation}|{tail}|Then {head} {verb} {tail} .\n")
+        (folder / f"{split}.psv").write_text("".join(rows))
     return folder
 
 
@@ -96,22 +90,22 @@ def options(*settings: str) -> list[str]:
 
 
 def test_data_check_detects_it_and_counts_its_rows(plugged, fedrel, tmp_path):
-    data = write_tacred(tmp_path / "data", 9)
+    data = write_bars(tmp_path / "data", 9)
     outcome = fedrel("data", "check", data, "--json")
     assert outcome.code == 0, outcome
     found = json.loads(outcome.out)
-    assert (found["format"], found["why"]) == ("tacred", "train.json: a JSON array with subj_start")
+    assert (found["format"], found["why"]) == ("bars", "train.psv: four columns between bars")
     assert found["splits"]["train"]["rows"] == 9
     assert found["splits"]["test"]["sentences_per_relation"] == {"NA": 3, "org:founded_by": 3, "per:spouse": 3}
-    assert found["next"][-1] == f"fedrel run --set data.source=tacred --set data.path={data}"
-    named = json.loads(fedrel("data", "check", data, "--source", "tacred", "--json").out)
+    assert found["next"][-1] == f"fedrel run --set data.source=bars --set data.path={data}"
+    named = json.loads(fedrel("data", "check", data, "--source", "bars", "--json").out)
     assert named["splits"] == found["splits"]
-    assert detect(data / "dev.json").source == "tacred"
+    assert detect(data / "dev.psv").source == "bars"
 
 
 def test_a_run_on_it_is_evaluated_by_micro_f1_and_says_so(plugged, fedrel, tmp_path):
-    data = write_tacred(tmp_path / "data", 30)
-    settings = (*SMALL, "data.source=tacred", f"data.path={data}")
+    data = write_bars(tmp_path / "data", 30)
+    settings = (*SMALL, "data.source=bars", f"data.path={data}")
     outcome = fedrel("run", *options(*settings), "--out", tmp_path / "run")
     assert outcome.code == 0, outcome
     assert "micro_f1" in json.loads((tmp_path / "run" / "result.json").read_text())["test"]
@@ -122,8 +116,8 @@ def test_a_run_on_it_is_evaluated_by_micro_f1_and_says_so(plugged, fedrel, tmp_p
 
 
 def test_a_partition_of_it_keeps_its_metric_in_the_format_that_is_written(plugged, fedrel, tmp_path):
-    data = write_tacred(tmp_path / "data", 12)
-    settings = options(*SMALL, "data.source=tacred", f"data.path={data}")
+    data = write_bars(tmp_path / "data", 12)
+    settings = options(*SMALL, "data.source=bars", f"data.path={data}")
     assert fedrel("data", "partition", *settings, "--out", tmp_path / "parts").code == 0
     written = config.read(tmp_path / "parts" / "experiment.toml")
     assert (written.data.source, written.training.metric) == ("opennre", "micro_f1")
@@ -131,13 +125,13 @@ def test_a_partition_of_it_keeps_its_metric_in_the_format_that_is_written(plugge
 
 @pytest.fixture
 def consortium(tmp_path):
-    """A coordinator and platforms with TACRED in folders of their own."""
+    """A coordinator and platforms with the format in folders of their own."""
     world = tmp_path / "world"
     for name in PLATFORMS:
-        write_tacred(world / name, 12, "train")
-    write_tacred(world / "coordinator", 9, "dev", "test")
+        write_bars(world / name, 12, "train")
+    write_bars(world / "coordinator", 9, "dev", "test")
     table = {
-        "data": {"source": "tacred", "path": str(world), "relations": ["per:spouse", "org:founded_by"]},
+        "data": {"source": "bars", "path": str(world), "relations": ["per:spouse", "org:founded_by"]},
         "extractor": {"filters": 8, "embeddings": "trainable"},
         "method": {"name": "fedavg"},
         "training": {"rounds": 1},
@@ -149,9 +143,9 @@ def consortium(tmp_path):
 
 
 def test_a_federation_trains_on_it(plugged, consortium, tmp_path):
-    if origin := FORMATS.origin("tacred"):
+    if origin := FORMATS.origin("bars"):
         for name in PLATFORMS:
-            rule = f'[plugins]\nallow = ["tacred sha256:{origin.digest}"]\n'
+            rule = f'[plugins]\nallow = ["bars sha256:{origin.digest}"]\n'
             consortium.home(name).policy.write_text(rule)
     consortium.begin()
     assert consortium.failures == []
@@ -162,14 +156,14 @@ def test_a_federation_trains_on_it(plugged, consortium, tmp_path):
 
 
 def test_a_platform_reads_its_data_with_a_plug_in_that_its_policy_allows_alone(install, request):
-    install("fedrel_tacred", CODE, tacred="FORMAT")
+    install("fedrel_bars", CODE, bars="FORMAT")
     consortium = request.getfixturevalue("consortium")
-    sys.modules.pop("fedrel_tacred")
+    sys.modules.pop("fedrel_bars")
     FORMATS._loaded.clear()
     consortium.begin()
     assert [name for name, _ in consortium.failures] == list(PLATFORMS)
-    assert all('its policy does not allow the plug-in "tacred"' in why for _, why in consortium.failures)
-    assert "fedrel_tacred" not in sys.modules, "nobody has loaded it"
+    assert all('its policy does not allow the plug-in "bars"' in why for _, why in consortium.failures)
+    assert "fedrel_bars" not in sys.modules, "nobody has loaded it"
 
 
 def test_a_plug_in_is_named_also_if_another_part_shares_its_name(install):
@@ -179,46 +173,48 @@ def test_a_plug_in_is_named_also_if_another_part_shares_its_name(install):
 
 
 def test_it_is_no_text_to_label(plugged, tmp_path):
-    with pytest.raises(UserError, match=r"TACRED.* \(tacred\); text to read is wanted here: chemprot, "):
-        Documents(write_tacred(tmp_path / "data", 3))
+    with pytest.raises(UserError, match=r"between bars \(bars\); text to read is wanted here: .*chemprot, "):
+        Documents(write_bars(tmp_path / "data", 3))
 
 
-def test_rows_are_read_as_they_are_and_bad_ones_refused_by_number(tmp_path):
-    path = write_tacred(tmp_path, 2, "train") / "train.json"
-    first, _ = items(tacred.read, path)
-    assert (first.tokens[first.head.start : first.head.end], first.head.type) == (["Ann", "B0"], "PERSON")
-    rows = json.loads(path.read_text())
-    rows[1]["obj_end"] = 6
-    path.write_text(json.dumps(rows))
-    with pytest.raises(UserError, match=r"train\.json: row 2: .*obj_end lie outside"):
-        list(tacred.read(path, Skipped()))
+def test_rows_are_read_as_they_are_and_bad_ones_counted_by_line(tmp_path):
+    path = write_bars(tmp_path, 2, "train") / "train.psv"
+    first, second = items(bars.read, path)
+    assert first.relation == "NA" and second.relation == "per:spouse"
+    assert second.tokens[second.head.start : second.head.end] == [second.head.id] == [f"Anntrain{tmp_path.name}1"]
+    path.write_text(path.read_text() + "Ann|-|Bonn|Then Ann left .\nAnn||Bonn|Ann left Bonn\nAnn|\n")
+    skip = Skipped()
+    assert list(items(bars.read, path, skip)) == [first, second]
+    assert skip.broken.total() == 3
+    assert skip.broken_examples[0] == f'{path}:3: "Bonn" is not in the sentence; write it as the sentence does'
+    assert all(f"{path}:{line}: not four columns" in skip.broken_examples[line - 3] for line in (4, 5))
 
 
 # ------------------------------------------------------------------------------------------- by entry points
 
 
 def test_another_version_of_a_plug_in_reads_the_data_anew(install, tmp_path):
-    data = write_tacred(tmp_path / "data", 6)
-    install("fedrel_tacred", CODE, tacred="FORMAT")
-    one, told = load(data, source="tacred")
+    data = write_bars(tmp_path / "data", 6)
+    install("fedrel_bars", CODE, bars="FORMAT")
+    one, told = load(data, source="bars")
     assert told == [f"reading {data} …"]
-    assert load(data, source="tacred")[1] == []
-    install("fedrel_tacred", CODE.replace('"no_relation"', '"per:spouse"'), tacred="FORMAT")
-    other, told = load(data, source="tacred")
-    assert told[0] == f"reading {data} …"
+    assert load(data, source="bars")[1] == []
+    install("fedrel_bars", CODE.replace('"-"', '"per:spouse"'), bars="FORMAT")
+    other, told = load(data, source="bars")
+    assert told == [f"reading {data} …"]
     assert (one.relations, other.relations) == (
         ["NA", "org:founded_by", "per:spouse"],
-        ["NA", "org:founded_by"],
+        ["NA", "-", "org:founded_by"],
     )
 
 
 def test_a_file_that_two_formats_recognise_names_both(install, tmp_path):
-    data = write_tacred(tmp_path / "data", 3)
-    install("fedrel_tacred", CODE, tacred="FORMAT", twin="FORMAT")
+    data = write_bars(tmp_path / "data", 3)
+    install("fedrel_bars", CODE, bars="FORMAT", twin="FORMAT")
     with pytest.raises(UserError) as caught:
         detect(data)
-    why = "a JSON array with subj_start"
-    assert str(caught.value) == f"{data}/train.json: could be tacred ({why}) or twin ({why}); choose one with --source"
+    why = "four columns between bars"
+    assert str(caught.value) == f"{data}/train.psv: could be bars ({why}) or twin ({why}); choose one with --source"
 
 
 GREEDY = """
@@ -275,6 +271,7 @@ def test_a_broken_plug_in_is_named_where_it_is_needed_and_harms_no_other_format(
     [
         *(("world", "ap"), ("opennre", "ap"), ("nyt10", "ap"), ("classification", "accuracy")),
         *((gold, "micro_f1") for gold in ("biobert", "pgr", "chemprot", "brat", "bioc", "pubtator", "i2b2", "jsonl")),
+        *(("bere", "ap"), ("tacred", "micro_f1"), ("semeval", "micro_f1"), ("fewrel", "micro_f1")),
     ],
 )
 def test_the_labels_of_a_format_choose_the_metric_unless_one_is_set(source, metric):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrel.corpus import NA
+from fedrel.corpus import FORMATS, NA
 from fedrel.data.inspection import inspect
 from fedrel.errors import UserError
 from tests.instances import row, sentence, sentences, write
@@ -25,7 +25,7 @@ def test_every_format_with_labels(tmp_path, source):
     assert (report.kind, report.format) == ("labelled sentences", source)
     assert report.advice[-1] == f"fedrel run --set data.source={source} --set data.path={tmp_path}"
     assert "ready to run" in report.advice[0]
-    rows = "rows" if source in ("opennre", "nyt10", "biobert", "pgr") else "documents"
+    rows = "rows" if FORMATS[source].sentences else "documents"
     expected = {"train": (40,), "dev": (0,), "test": (4,)} if source == "biobert" else dict.fromkeys(report.parts, (4,))
     assert counts(report, rows) == expected
     told = inspect(tmp_path, source)

@@ -5,6 +5,7 @@ What an author of a format needs is here; see docs/text.md.
 
 from fedrel.corpus.format import Format, Sample, has_extension, no_header, same_stem
 from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.lines import each_object, each_row
 from fedrel.corpus.types import (
     NA,
     SHOWN,
@@ -31,6 +32,8 @@ __all__ = [
     "Mention",
     "Sample",
     "Skipped",
+    "each_object",
+    "each_row",
     "has_extension",
     "lots",
     "no_header",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedrel.corpus import (
+    bere,
     biobert,
     bioc_json,
     bioc_xml,
@@ -13,6 +14,7 @@ from fedrel.corpus import (
     ddi,
     docred,
     dygie,
+    fewrel,
     i2b2,
     jsonl_documents,
     nyt10,
@@ -20,8 +22,10 @@ from fedrel.corpus import (
     pgr,
     plain_text,
     pubtator,
+    semeval,
     spert,
     tables,
+    tacred,
     triples,
 )
 from fedrel.corpus.format import Format
@@ -32,6 +36,10 @@ from fedrel.util.plugins import Registry
 FORMATS: Registry[Format] = Registry(
     "fedrel.formats",
     {
+        "tacred": tacred.FORMAT,
+        "bere": bere.FORMAT,
+        "fewrel": fewrel.FORMAT,
+        "semeval": semeval.FORMAT,
         "spert": spert.FORMAT,
         "dygie": dygie.FORMAT,
         "docred": docred.FORMAT,

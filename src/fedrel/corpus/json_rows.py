@@ -1,4 +1,4 @@
-"""What the readers of documents in JSON share: how files are recognised and found, and what a row must keep to."""
+"""What the readers of JSON share: how files are recognised and found, and what a row must keep to."""
 
 from __future__ import annotations
 

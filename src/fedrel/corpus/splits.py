@@ -15,7 +15,7 @@ _NAMES = {
     "dev": ("dev", "development", "val", "valid", "validation"),
     "test": ("test", "test_gs"),
 }
-_MORE = ("set", "data", "annotated", "revised", "triples", "distant")  # what may follow these in names
+_MORE = ("set", "data", "annotated", "revised", "triples", "distant", "file", "full")  # what may follow these in names
 _PATTERNS = {
     split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)})(?:[_-]?(?:{'|'.join(_MORE)}))*")
     for split, names in _NAMES.items()

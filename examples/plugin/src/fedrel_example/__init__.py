@@ -1,1 +1,1 @@
-"""Plug-ins for fedrel: FedNova, an extractor of segment means, a denoiser that takes maxima, and TACRED's format."""
+"""Plug-ins for fedrel: FedNova, an extractor of segment means, a denoiser that takes maxima, a format of columns."""
