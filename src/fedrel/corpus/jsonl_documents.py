@@ -15,6 +15,7 @@ from fedrel.corpus.checks import EMPTY, check_span, each_file
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.lines import json_object, numbered_lines
+from fedrel.corpus.looks import label_names
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
@@ -92,9 +93,12 @@ def _name(row: dict[str, object], key: str, where: str) -> str:
 
 
 def _by_content(sample: Sample) -> str | None:
-    if "text" in sample.keys or (sample.suffix == ".jsonl" and sample.lines[0].lstrip().startswith("{")):
-        return 'JSON lines with "text"'
-    return None
+    """Not where other keys label the text, or mark entities in it in another way: the labels would be lost."""
+    if "text" not in sample.keys or sample.is_array or label_names(sample.keys):
+        return None
+    entities = (sample.record or {}).get("entities")
+    ours = not isinstance(entities, list) or all(isinstance(it, dict) and {"start", "end"} & set(it) for it in entities)
+    return 'JSON lines with "text"' if ours else None
 
 
 FORMAT = Format(
@@ -103,5 +107,6 @@ FORMAT = Format(
     gold=True,
     by_content=_by_content,
     general=True,
+    keys=(frozenset(("text",)), frozenset(("text", "entities", "relations"))),
     extensions=(".jsonl", ".json"),
 )

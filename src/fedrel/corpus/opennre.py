@@ -101,12 +101,14 @@ def _entity(instance: Instance, mention: Mention) -> dict[str, object]:
 
 
 def _by_content(sample: Sample) -> str | None:
-    return 'JSON lines with "h", "t" or "relation"' if sample.keys & {"h", "t", "relation"} else None
+    """By two of its keys: many formats have one of them."""
+    return 'JSON lines with "h", "t" and "relation"' if len(sample.keys & {"h", "t", "relation"}) > 1 else None
 
 
 FORMAT = Format(
     what='JSON lines with "text" or "token", "h", "t" and "relation"',
     sentences=read,
     by_content=_by_content,
+    keys=(frozenset(("text", "h", "t", "relation")), frozenset(("token", "h", "t", "relation"))),
     header_rows=no_header,
 )

@@ -14,11 +14,12 @@ import numpy as np
 
 from fedrel import config
 from fedrel.corpus import FORMATS, SHOWN, SPLITS, Skipped
+from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.sentences import sentence_spans
-from fedrel.corpus.splits import find_splits, folds
+from fedrel.corpus.splits import find_splits, folds, passed_over
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.loading import load
 from fedrel.data.store import Dataset, Split
@@ -51,6 +52,7 @@ class Report:
     overlap: int = 0  # pairs in test that `fedrel run` would have trained or chosen on
     suspicious: Suspicions = field(default_factory=Suspicions)
     skipped: Skipped = field(default_factory=Skipped)
+    passed_over: list[str] = field(default_factory=list)  # files of the folder that were not read
     notes: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
 
@@ -70,6 +72,7 @@ class Report:
                 for kind, count in self.suspicious.totals.items()
             },
             "skipped": {"reasons": dict(self.skipped.reasons), "first": self.skipped.examples},
+            "passed_over": self.passed_over,
             "notes": self.notes,
             "next": self.advice,
         }
@@ -90,29 +93,34 @@ def inspect(path: Path, source: str | None = None, *, say: Callable[[str], None]
     """
     if source is not None and source not in FORMATS:
         raise UserError(f'"{source}" is no format of files{suggest(source, FORMATS)}')
-    found = detect(path) if source is None else Detected(source, "as told with --source")
-    if not path.exists():
+    place = unpacked(path)
+    found = detect(place) if source is None else Detected(source, "as told with --source")
+    if not place.exists():
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[found.source]
-    if path.is_dir() and not form.documents and not _has_splits(path, found.source) and folds(path, found.source):
-        return _folds(path, found)
-    if form.texts:
-        return _classification(path, found)
-    if form.documents is None or (form.gold and _has_relations(path, found.source)):
-        return _labelled(path, found, say)
-    return _documents(path, found)
+    documents = form.documents is not None and not (form.gold and _has_relations(place, found.source))
+    if place.is_dir() and not form.documents and not _has_splits(place, found.source) and folds(place, found.source):
+        report = _folds(path, place, found)
+    elif form.texts:
+        report = _classification(path, place, found)
+    elif documents:
+        report = _documents(path, place, found)
+    else:
+        report = _labelled(path, place, found, say)
+    report.passed_over = list(passed_over(place, found.source, splits=not documents))
+    return report
 
 
 # -------------------------------------------------------------------------------------- labelled sentences
 
 
-def _labelled(path: Path, found: Detected, say: Callable[[str], None]) -> Report:
+def _labelled(path: Path, place: Path, found: Detected, say: Callable[[str], None]) -> Report:
     table = {"data": {"source": found.source, "path": str(path)}}
     dataset = load(config.parse(table, "fedrel data check").data, say=say)
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
     report.suspicious = Suspicions(blinded=form.blinded)
-    files = find_splits(path, found.source)
+    files = find_splits(place, found.source)
     for name in SPLITS:
         part = Part(str(files[name]) if name in files else None)
         if name in files:
@@ -208,12 +216,12 @@ def _has_relations(path: Path, source: str) -> bool:
     return any(document.relations for document in read(find_splits(path, source)["train"], Skipped()))
 
 
-def _documents(path: Path, found: Detected) -> Report:
+def _documents(path: Path, place: Path, found: Detected) -> Report:
     read = FORMATS[found.source].documents
     assert read
     report = Report(str(path), found.source, found.why, "documents")
     counts = Counter(documents=0, left_out=0, sentences=0, characters=0)
-    for document in read(path, report.skipped):
+    for document in read(place, report.skipped):
         spans = sentence_spans(document.text) if document.sentences is None else document.sentences
         counts.update(documents=1, sentences=len(spans), characters=len(document.text))
         if document.annotations:
@@ -235,11 +243,11 @@ def _documents(path: Path, found: Detected) -> Report:
 # ----------------------------------------------------------------------------------------- classification
 
 
-def _classification(path: Path, found: Detected) -> Report:
+def _classification(path: Path, place: Path, found: Detected) -> Report:
     read = FORMATS[found.source].texts
     assert read
     report = Report(str(path), found.source, found.why, "classification")
-    files = find_splits(path, found.source)
+    files = find_splits(place, found.source)
     for name, file in ((name, files[name]) for name in SPLITS if name in files):
         labels: Counter[str] = Counter()
         before = report.skipped.total
@@ -271,9 +279,9 @@ def _has_splits(path: Path, source: str) -> bool:
         return False
 
 
-def _folds(path: Path, found: Detected) -> Report:
+def _folds(path: Path, place: Path, found: Detected) -> Report:
     report = Report(str(path), found.source, found.why, "folds")
-    inner = folds(path, found.source)
+    inner = folds(place, found.source)
     for folder in inner:
         files = find_splits(folder, found.source)
         counts = {f"{name}_rows": _rows_in(files[name], found.source) for name in SPLITS if name in files}
