@@ -37,7 +37,7 @@ def test_json_has_all_of_it(fedrel, tmp_path, source):
     found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
     assert set(found) == {
         *("path", "format", "why", "kind", "splits", "shared_pairs", "shared_rows", "overlap", "suspicious"),
-        *("shared_sentences", "skipped", "notes", "next"),
+        *("shared_sentences", "skipped", "passed_over", "notes", "next"),
     }
     assert found["format"] == source
     assert set(found["splits"]) == {"train", "dev", "test"}
@@ -88,14 +88,28 @@ def test_texts_and_documents_and_folds(fedrel, tmp_path):
     ]
 
 
+def test_files_that_were_passed_over_are_named(fedrel, tmp_path):
+    for name in ("b.txt", "a.pdf", "c.docx", "d.md"):
+        (tmp_path / name).write_text("We met. It was late.")
+    assert "3 files were passed over: a.pdf, c.docx, d.md" in lines(fedrel("data", "check", tmp_path))
+    (tmp_path / "a.pdf").unlink()
+    (tmp_path / "c.docx").unlink()
+    assert "1 file was passed over: d.md" in lines(fedrel("data", "check", tmp_path))
+    for number in range(30):
+        (tmp_path / f"{number:02}.md").write_text("x")
+    told = next(line for line in lines(fedrel("data", "check", tmp_path)) if "passed over" in line)
+    assert told.startswith("31 files were passed over: 00.md, 01.md, ")
+    assert told.endswith("19.md, …")
+
+
 def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
     (tmp_path / "odd.bin").write_bytes(b"\x00\xff")
     (tmp_path / "odd.tsv").write_text("x\ty\tz\n")
     (tmp_path / "empty").mkdir()
     assert refused("data", "check", "odd.bin") == "odd.bin:1: not UTF-8 text; convert the file to UTF-8"
-    said = refused("data", "check", "odd.tsv")
-    assert said.startswith("odd.tsv: in no format that is known here; choose one with --source: ")
-    assert "opennre (" in said
+    assert refused("data", "check", "odd.tsv").startswith(
+        "odd.tsv: in no format that is known here; its first record is x y z; nearest is table, which needs"
+    )
     assert refused("data", "check", "empty") == "empty: no file in this folder"
     assert "File name too long" in refused("data", "check", "x" * 5000)
     for source in WRITERS:

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from fedrel.config import Data
 from fedrel.corpus.detection import detect
-from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.documents import Documents
+from fedrel.corpus.samples import sample_of
+from fedrel.corpus.splits import passed_over
+from fedrel.data.loading import load
 from fedrel.errors import UserError
 from tests import labelled_examples as made
 from tests.instances import row
@@ -89,11 +93,71 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_where_nothing_fits_the_formats_are_listed(tmp_path):
-    for name, content in (("a.tsv", "x\ty\tz\n"), ("b.json", "[1]\n"), ("c.xml", "<html/>\n"), ("d.bin", "x\n")):
-        (tmp_path / name).write_text(content)
-        said = refusal(tmp_path / name)
-        assert all(f"{known} (" in said for known in FORMATS)
+NEAREST = {
+    "a.tsv": (
+        "x\ty\tz\n",
+        "x y z",
+        'table, which needs a first line with the names of the columns, one of them "text"',
+    ),
+    "b.json": ("[1]\n", "[1]", 'jsonl, which needs an object with "text" in each line'),
+    "c.xml": ("<html/>\n", "<html/>", "bioc, which needs a <collection>"),
+    "d.bin": ("We met.\n", "We met.", "text, which needs the extension .txt"),
+    "e.json": (
+        '{"token": ["x"], "h": 1}\n',
+        '{"token": ["x"], "h": 1}',
+        'opennre, which needs "relation" and "t" as well',
+    ),
+    "f.jsonl": (
+        '[\n {\n  "sent": "x",\n  "n": {"h": 1}\n }\n]\n',
+        '{"sent": "x", "n": {"h": 1}}',
+        'jsonl, which needs "text"',
+    ),
+    "g.jsonl": (
+        '{"text": "x", "relation": "r"}\n',
+        '{"text": "x", "relation": "r"}',
+        'jsonl, which would leave out "relation" (--source jsonl reads it so)',
+    ),
+    "h.csv": (
+        "id,text,label\n1,We met.,good\n",
+        "id,text,label",
+        "classification, which is text and label between tabs, or a .tab file",
+    ),
+    "i.tsv": (
+        "FILE_ID\tSENTENCE\tRELATION\nx\ty z\tr\n",
+        "FILE_ID SENTENCE RELATION",
+        'table, which would leave out "RELATION" (--source table reads it so)',
+    ),
+    "j.tsv": (
+        "NUMBER\tGENE\tGENE_ID\tPHENOTYPE_ID\tRELATION\n1\tx\ty\tz\tr\n",
+        "NUMBER GENE GENE_ID PHENOTYPE_ID RELATION",
+        'pgr, which needs "GENE_END_POSITION", "GENE_START_POSITION", "PHENOTYPE", "PHENOTYPE_END_POSITION", '
+        '"PHENOTYPE_START_POSITION" and "SENTENCE" as well',
+    ),
+    "k.txt": (
+        "SENTENCE : Ann met Bo .\nENTITY1 : Ann\nENTITY2 : Bo\nREL TYPE : met\n",
+        "SENTENCE : Ann met Bo .",
+        "text, which has prose where this has records with a name before each value",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_an_unknown_file_is_told_its_first_record_and_the_nearest_format(tmp_path, name):
+    content, first, nearest = NEAREST[name]
+    path = tmp_path / name
+    path.write_text(content)
+    assert refusal(path) == (
+        f"{path}: in no format that is known here; its first record is {first}; nearest is {nearest}; "
+        "see docs/formats.md"
+    )
+
+
+def test_a_long_or_odd_record_is_shortened_and_shown_harmless(tmp_path):
+    (tmp_path / "a.json").write_text('{"x": "\x1b[2J' + "y" * 9_000 + '"}')
+    assert len(refusal(tmp_path / "a.json")) < 600
+    assert "\x1b" not in refusal(tmp_path / "a.json")
+    (tmp_path / "b.json").write_text('{"x": "\\ud800"}')
+    refusal(tmp_path / "b.json").encode()
 
 
 def test_what_cannot_be_looked_at_is_refused(tmp_path):
@@ -134,3 +198,191 @@ def test_an_empty_document_among_others_does_not_matter(tmp_path):
     (tmp_path / "a.txt").write_text(" \n\n")
     (tmp_path / "b.txt").write_text("Ann was born in Bonn.\n")
     assert detect(tmp_path).source == "text"
+
+
+# ------------------------------------------------------------------------------------- what is no plain text
+
+PROSE = {
+    "prose": "We met. It was late.\nThe rain fell on the roof, and nobody spoke.\n",
+    "a less-than sign": "It was < 5 degrees and > 3.\nThe p value was p<0.05 in both.\nSo it was.\n",
+    "a tab": "We met in this note\tand it was late.\nNobody spoke.\nThe end.\n",
+    "tabs before lines": "\tRoses are red,\n\tviolets are blue.\n\tSugar is sweet,\n\tand so are you.\n",
+    "a note": "Note: we met.\nText: nothing of note was said, and it rained.\nThe roof leaked.\nNobody spoke.\n",
+    "speakers": "ANN: Hello, who is there?\nBO: It is me.\nANN: Come in.\nBO: I will.\n",
+    "a reference": "[1] A. Lee, On rain.\n[2] B. Fox, On roofs.\n",
+    "a bracket": "[Enter Ann]\nAnn: hello.\n",
+    "a brace": "{as if}\nWe met.\n",
+    "one bold word": "<b>Title</b>\nWe met.\nIt was late.\nNobody spoke.\nSo it was.\n",
+    "chat": "<ann> hello\n<bo> hi there\n<ann> come in\n",
+    "a numbered list": "1\tWe met.\n2\tIt was late.\n3\tNobody spoke.\n",
+    "mail": "From: ann\nTo: bo\nSubject: rain\n\nIt rained.\nThe roof leaked.\nNobody spoke.\nThe end.\n",
+    "short lines": "We met\nIt rained\nThey left\nThe end\n",
+    "a handle": "We met @ANN$ once.\n" + "It was late.\n" * 20,
+    "one line": "Hello\tworld, it is late",
+}
+MARKUP = {
+    "tagged": '1\t"The <e1>rain</e1> fell on the <e2>roof</e2> ."\nfall(e1,e2)\nComment:\n\n' * 3,
+    "tags of types": "The <drug>zinc</drug> stops <gene>abc</gene> .\nThe <drug>zinc</drug> is late .\n",
+    "brackets": "The [E1] rain [/E1] fell on the [E2] roof [/E2] .\n",
+    "blinded": "We saw @GENE$ with @DISEASE$ .\n" * 3,
+    "xml": '<?xml version="1.0"?>\n<doc>\nWe met.\n</doc>\n',
+    "sgml": "<DOC>\n<TEXT>\n" + "We met. It was late.\n" * 300 + "</TEXT>\n</DOC>\n",
+    "html": "<!DOCTYPE html>\n<p>We met.\n",
+    "xml in a line": "<doc><s>We met.</s><s>It was late.</s></doc>\n",
+    "json": '{"sent": "We met."}\n{"sent": "It was late."}\n',
+    "json over lines": '{\n "sent": "We met."\n}\n',
+    "an array": '[["We", "met"], ["It"]]\n',
+    "an array over lines": '[\n  "We met."\n]\n',
+    "labels": "We met in the rain today\tgood day\nIt was late by then\tbad day\nNobody spoke to us\tgood day\n",
+    "three columns": "Ann\tBo\tWe met in rain\nBo\tCy\tIt was late\nCy\tAnn\tNobody spoke\n",
+    "records": "SENTENCE : We met .\nMANUALLY CHECKED : TRUE\nENTITY1 : Ann\nTYPE1 : PER\nREL TYPE : met\n\n" * 3,
+    "conll": "Ann B-PER\nmet O\nBo B-PER\n. O\n\nIt O\nrained O\n. O\n",
+    "conll between tabs": "Ann\tNNP\tB-PER\nmet\tVB\tO\nBo\tNNP\tB-PER\n.\t.\tO\n",
+    "conll-u": "1 Ann Ann NOUN _ 2\n2 met meet VERB _ 0\n3 Bo Bo NOUN _ 2\n4 . . PUNCT _ 2\n",
+    "nul": "W\0e\0 \0m\0e\0t\0",
+}
+
+
+@pytest.mark.parametrize("kind", PROSE)
+def test_prose_with_odd_lines_is_plain_text(tmp_path, kind):
+    (tmp_path / "a.txt").write_text(PROSE[kind])
+    assert detect(tmp_path / "a.txt").source == "text"
+
+
+@pytest.mark.parametrize("kind", MARKUP)
+def test_what_is_marked_or_labelled_is_no_plain_text(tmp_path, kind):
+    (tmp_path / "a.txt").write_text(MARKUP[kind])
+    try:
+        found = detect(tmp_path / "a.txt").source
+    except UserError as error:
+        assert "in no format that is known here" in str(error)
+    else:
+        assert found != "text"
+
+
+def test_most_of_the_first_texts_decide(tmp_path):
+    for number, content in enumerate(("<a>\n<b/>\n</a>\n", "We met.\n", "It was late.\n")):
+        (tmp_path / f"{number}.txt").write_text(content)
+    assert detect(tmp_path).source == "text"
+    (tmp_path / "1.txt").write_text("<a>\n</a>\n")
+    assert refusal(tmp_path).startswith(f"{tmp_path}/0.txt: in no format that is known here")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "source"),
+    [
+        ("a.tsv", "rel2id\t0\n", None),
+        ("a.tsv", "/people/born\t1\n/people/died\t2\n", None),
+        ("a.tsv", "sentence\thead\ttail\trelation\nWe met\tx\ty\tr\n", None),
+        ("a.csv", "sentence,e1,e2\nWe met,x,y\n", None),
+        ("a.csv", "text,subject\nWe met,mail\n", "table"),
+        ("a.jsonl", '{"text": "We met.", "subject": "mail"}\n', "jsonl"),
+        ("a.jsonl", '{"text": "We met.", "spans": []}\n', None),
+        ("a.jsonl", '{"text": "We met.", "entities": [{"begin": 0}]}\n', None),
+        ("a.jsonl", '{"sentence": "We met."}\n', None),
+        ("a.json", '[{"words": ["We"], "subj_start": 0, "relation": "r"}]\n', None),
+        ("a.txt", "id\ttext\n1\tWe met.\n", "table"),
+    ],
+)
+def test_labelled_rows_are_no_unlabelled_ones(tmp_path, name, line, source):
+    (tmp_path / name).write_text(line)
+    if source:
+        assert detect(tmp_path / name).source == source
+    else:
+        assert "in no format" in refusal(tmp_path / name)
+
+
+# ----------------------------------------------------------------------------------------- the first record
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"a": 1, "b": {"c": [{"d": 2}]}, "e": "x: {"}',
+        '  [ {"a": 1, "b": {"c": [{"d": 2}]}, "e": "\\"x"}, {"f": 1}]',
+        '[\n\n  {\n "a": [1, 2],\n "b":\n {"c": 3},\n "e": ":"\n}\n]',
+        '\ufeff[{"a": 1, "b": 2, "e": 3',
+        '{"a": 1, "b": "x", "e": "' + "y" * 5_000_000,
+        '[\n{\n"a": 1,\n"b": {"c": 1},\n"e": {"x": [',
+    ],
+)
+def test_keys_of_the_first_object_wherever_it_ends(tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    found = sample_of(tmp_path / "a.json")
+    assert found.keys == {"a", "b", "e"}
+    assert found.record is None or set(found.record) == {"a", "b", "e"}
+    assert found.is_array == ("[" in content[:5])
+
+
+@pytest.mark.parametrize("content", ["[1]", "[[{", "x {", '"a": 1', "[", "{", '{"a', "[" * 100_000, '{"a":' * 100_000])
+def test_what_is_no_object_has_no_keys_and_harms_nobody(tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    found = sample_of(tmp_path / "a.json")
+    assert found.keys <= {"a"}
+    assert found.record is None
+    refusal(tmp_path / "a.json")
+
+
+def test_only_the_beginning_of_a_file_is_looked_at(tmp_path):
+    with (tmp_path / "a.json").open("w") as file:
+        file.write('[{"token": ["é"], "h": 1, "t": 2, "relation": "r"}')
+        file.write(', {"token": ["é"]}' * 2_000_000)
+    found = sample_of(tmp_path / "a.json")
+    assert len(found.lines) == 1
+    assert len(found.text) <= 4 * 2**20
+    assert "\ufffd" not in found.lines[0]
+    assert detect(tmp_path / "a.json").source == "opennre"
+
+
+# ------------------------------------------------------------------------------------ files that are not data
+
+
+def test_files_beside_the_data_are_passed_over_and_listed(tmp_path):
+    for name in ("b.txt", "sub/e.txt", "README.txt", "LICENSE", "d.md", "a.pdf", "c.docx", ".DS_Store", "sub/._e.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("We met.\n")
+    (tmp_path / "__MACOSX").mkdir()
+    (tmp_path / "__MACOSX" / "._b.txt").write_text("x")
+    found = detect(tmp_path)
+    assert (found.source, found.why) == ("text", "2 .txt files; b.txt: plain text")
+    assert found.passed_over == (
+        *(".DS_Store", "LICENSE", "README.txt", "__MACOSX/", "a.pdf", "c.docx", "d.md", "sub/._e.txt"),
+    )
+    assert [it.id for it in Documents(tmp_path)] == ["b.txt", "sub/e.txt"]
+
+
+@pytest.mark.parametrize("source", made.WRITERS)
+def test_what_is_no_data_misleads_no_format(tmp_path, source):
+    made.WRITERS[source](tmp_path, 3)
+    others = (
+        *("README", "readme.txt", "LICENSE.txt", "rel2id.json", "label2id.json", "types.json", "conll04_types.json"),
+        *("pid2name.json", "relations.txt", "score.py", "score.pl", "run.sh", "paper.pdf", "._train.txt", "Thumbs.db"),
+    )
+    for name in others:
+        (tmp_path / name).write_text('{"a": 1}\n')
+    found = detect(tmp_path)
+    assert found.source == source
+    assert set(others) <= set(found.passed_over)
+    assert load(Data(source=source, path=str(tmp_path), allow_overlap=True))
+
+
+def test_what_is_named_after_no_split_is_listed(tmp_path):
+    made.WRITERS["opennre"](tmp_path, 3)
+    (tmp_path / "entities.tsv").write_text("Q1\tperson\tAnn\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "x.jsonl").write_text("{}")
+    assert detect(tmp_path).passed_over == ("entities.tsv", "more/x.jsonl")
+
+
+def test_folds_are_read_and_what_lies_beside_them_is_listed(tmp_path):
+    for fold in ("1", "2"):
+        (tmp_path / fold).mkdir()
+        made.WRITERS["biobert"](tmp_path / fold, 3)
+    (tmp_path / "all.tsv").write_text("x\n")
+    assert passed_over(tmp_path, "biobert") == ("all.tsv",)
+
+
+def test_a_folder_without_data_is_refused(tmp_path):
+    for name in ("README.md", "a.pdf"):
+        (tmp_path / name).write_text("x")
+    assert refusal(tmp_path) == f"{tmp_path}: no data in this folder, only README.md, a.pdf"

@@ -15,10 +15,12 @@ from fedrel.corpus import (
     bionlp,
     brat,
     ddi,
+    doccano,
     docred,
     dygie,
     i2b2,
     jsonl_documents,
+    label_studio,
     plain_text,
     pubtator,
     spert,
@@ -62,6 +64,27 @@ EXAMPLES = {
             '"relations": [{"head": "T1", "relation": "eases", "tail": "T2"}]}\n'
             '{"text": "Aspirin\\nharms.", "sentences": [[0, 14]], "tokens": [[0, 7], [8, 13], [13, 14]], '
             '"listed": true}\n'
+        },
+    ),
+    "doccano": Example(
+        doccano.read,
+        "a.jsonl",
+        {
+            "a.jsonl": '{"id": 1, "text": "Café eases pain.", "entities": [{"id": 4, "label": "d", "start_offset": 0, '
+            '"end_offset": 4}, {"id": 5, "label": "p", "start_offset": 11, "end_offset": 15}], '
+            '"relations": [{"id": 1, "from_id": 4, "to_id": 5, "type": "eases"}], "Comments": []}\n'
+            '{"id": 2, "text": "Thé\\nharms.", "label": [[0, 3, "d"]]}\n'
+        },
+    ),
+    "label-studio": Example(
+        label_studio.read,
+        "a.json",
+        {
+            "a.json": '[{"id": 1, "data": {"text": "Café eases pain."}, "annotations": [{"result": [{"id": "x", '
+            '"type": "labels", "value": {"start": 0, "end": 4, "text": "Café", "labels": ["d"]}}, {"id": "y", '
+            '"type": "labels", "value": {"start": 11, "end": 15, "labels": ["p"]}}, {"from_id": "x", "to_id": "y", '
+            '"type": "relation", "direction": "left", "labels": ["eased by"]}], "was_cancelled": false}]},\n'
+            '{"id": 2, "text": "Thé harms.", "label": [{"start": 0, "end": 3, "text": "Thé", "labels": ["d"]}]}]\n'
         },
     ),
     "csv": Example(tables.read, "a.csv", {"a.csv": 'id,text\n1,"Café eases ""pain"",\nmostly."\n2,Aspirin harms.\n'}),

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fedrel.corpus import cutting
+from fedrel.corpus import sentences as splitter
 from fedrel.corpus.sentences import sentence_spans
 
 WHITE = [chr(code) for code in range(0x110000) if chr(code).isspace()]
@@ -45,6 +47,54 @@ def test_every_character_but_white_space_is_in_one_sentence(text, language):
 
 def sentences(text: str, language: str = "en") -> list[str]:
     return [text[start:end] for start, end in sentence_spans(text, language)]
+
+
+@given(texts, st.integers(1, 40))
+def test_the_pieces_of_a_text_make_it_up_and_none_is_too_long(text, longest):
+    pieces = [text[start:end] for start, end in cutting.spans(text, longest)]
+    assert "".join(pieces) == text
+    assert all(0 < len(piece) <= longest for piece in pieces)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(texts.map(lambda it: " ".join(it.split())[:50]), max_size=8),
+    st.sampled_from(["\n\n", "\r\n\r\n", "\n\n\n"]),
+    st.integers(60, 200),
+)
+def test_a_text_with_paragraphs_has_the_same_sentences_in_pieces(paragraphs, between, longest):
+    text = between.join(paragraphs)
+    whole = sentence_spans(text)
+    usual, splitter._PIECE = splitter._PIECE, longest
+    try:
+        assert sentence_spans(text) == whole
+    finally:
+        splitter._PIECE = usual
+
+
+@pytest.mark.parametrize("between", ["\n", " ", ""])
+def test_a_text_without_paragraphs_is_cut_where_it_hurts_least(monkeypatch, between):
+    text = between.join(["Ann came late."] * 50)
+    monkeypatch.setattr(splitter, "_PIECE", 100)
+    found = sentence_spans(text)
+    assert "".join(text[start:end] for start, end in found).replace(" ", "") == "Anncamelate." * 50
+    assert max(end - start for start, end in found) <= 100
+    if between:
+        assert all(text[start:end].split()[-1] in ("Ann", "came", "late.") for start, end in found)
+
+
+def test_a_long_text_takes_little_memory(monkeypatch):
+    sizes = []
+    inner = splitter._in_piece
+
+    def watched(text: str, language: str) -> list[tuple[int, int]]:
+        sizes.append(len(text))
+        return inner(text, language)
+
+    monkeypatch.setattr(splitter, "_in_piece", watched)
+    text = "Ann met Bo. It was late.\n\n" * 40_000
+    assert len(sentence_spans(text)) == 80_000
+    assert max(sizes) <= 200_000 < sum(sizes) == len(text)
 
 
 @pytest.mark.parametrize("space", WHITE, ids=lambda it: f"U+{ord(it):04X}")

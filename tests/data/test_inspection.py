@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedrel.corpus import FORMATS, NA
+from fedrel.corpus.detection import detect
 from fedrel.data.inspection import inspect
 from fedrel.errors import UserError
 from tests.instances import row, sentence, sentences, write
@@ -157,6 +158,32 @@ def test_documents_without_relations(tmp_path, files, source, documents):
         assert counts(report, "documents", "sentences", "characters", "left_out")["all"] == (documents, 3, 30, 1)
         assert report.notes == ["1 left out: there is no text in it"]
         assert report.advice[-1] == f"fedrel label --kb KB --text {path} --out FOLDER"
+
+
+def test_files_that_were_not_read_are_listed(tmp_path):
+    for name in ("b.txt", "a.pdf", "c.docx", "d.md"):
+        (tmp_path / name).write_text("We met. It was late.")
+    for source in (None, "text"):
+        report = inspect(tmp_path, source)
+        assert report.parts["all"].counts["documents"] == 1
+        assert report.passed_over == ["a.pdf", "c.docx", "d.md"]
+        assert report.as_json()["passed_over"] == ["a.pdf", "c.docx", "d.md"]
+    assert inspect(tmp_path / "b.txt").passed_over == []
+
+
+def test_documents_in_all_folders_are_read_where_there_is_no_relation(tmp_path):
+    for name in ("train/a", "other/b"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / f"{name}.txt").write_text("We met Ann.")
+        (tmp_path / f"{name}.ann").write_text("T1\tPerson 7 10\tAnn\n")
+    report = inspect(tmp_path)
+    assert (report.parts["all"].counts["documents"], report.passed_over) == (2, [])
+    (tmp_path / "train" / "a.txt").write_text("We met Ann and Bo.")
+    (tmp_path / "train" / "a.ann").write_text("T1\tP 7 10\tAnn\nT2\tP 15 17\tBo\nR1\tmet Arg1:T1 Arg2:T2\n")
+    (tmp_path / "test").mkdir()
+    for suffix in ("txt", "ann"):
+        (tmp_path / "test" / f"c.{suffix}").write_bytes((tmp_path / "train" / f"a.{suffix}").read_bytes())
+    assert detect(tmp_path).passed_over == ("other/b.ann", "other/b.txt")
 
 
 def test_marked_entities_without_relations_are_documents(tmp_path):

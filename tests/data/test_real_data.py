@@ -137,7 +137,10 @@ def test_labelled_texts_are_inspected(name, labels, rows):
 
 
 def test_sentences_of_a_table_are_documents():
-    report = inspect(folder("crowdtruth-medical") / "ground_truth_cause.csv")
+    file = folder("crowdtruth-medical") / "ground_truth_cause.csv"
+    with pytest.raises(UserError, match='nearest is table, which would leave out "relation"'):
+        inspect(file)
+    report = inspect(file, "table")
     assert (report.kind, report.format) == ("documents", "table")
     assert report.parts["all"].counts["documents"] == 3_984
 

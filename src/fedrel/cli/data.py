@@ -20,6 +20,7 @@ from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 from fedrel.util.files import atomic_folder
 
+_PASSED_OVER = 20  # files that are named
 _NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
 
 
@@ -94,6 +95,9 @@ def check(
     out.print(_table_of_folds(report) if report.kind == "folds" else _table(report))
     for note in report.notes:
         tell(note)
+    if count := len(report.passed_over):
+        names = ", ".join(report.passed_over[:_PASSED_OVER]) + (", …" if count > _PASSED_OVER else "")
+        tell(f"{count:,} {'file was' if count == 1 else 'files were'} passed over: {names}")
     _tell_first(report.skipped.examples, report.skipped.total)
     for what, shared in (
         ("pairs", report.shared_pairs),

@@ -99,5 +99,6 @@ FORMAT = Format(
     gold=True,
     blinded=True,
     by_content=_by_content,
+    columns=(frozenset(("index", "sentence", "label")),),
     header_rows=lambda path, first: int(_is_header(first)),
 )

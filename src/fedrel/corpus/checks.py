@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NoReturn, TextIO
 
+from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Reader
 from fedrel.corpus.lines import numbered_lines
@@ -24,8 +25,8 @@ _HEADS, _TAILS = {"arg1", "subject", "head"}, {"arg2", "object", "tail"}
 def files(path: Path, suffix: str) -> dict[str, Path]:
     """Files with this suffix in a folder and in those below it, in order, by their paths relative to the folder.
 
-    Hidden ones (.git, ._a.txt) are no data. Of a single file, the one beside it that differs in the suffix alone, if
-    there is one.
+    Hidden ones (.git, ._a.txt), readmes and the like are no data. Of a single file, the one beside it that differs in
+    the suffix alone, if there is one.
     """
     if path.is_file():
         beside = path.with_suffix(suffix)
@@ -36,9 +37,9 @@ def files(path: Path, suffix: str) -> dict[str, Path]:
 
     found = {}
     for parent, folders, names in os.walk(path, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = [name for name in folders if not is_hidden(name)]
         for name in names:
-            if name.lower().endswith(suffix) and not name.startswith("."):
+            if name.lower().endswith(suffix) and not is_no_data(name):
                 file = Path(parent, name)
                 found[file.relative_to(path).as_posix()] = file
     for file in found.values():

@@ -76,7 +76,8 @@ def _tab_columns(header: list[tuple[int, str]], path: Path) -> tuple[tuple[str, 
 def _by_content(sample: Sample) -> str | None:
     rows = [line.split("\t") for line in sample.lines]
     shaped = all(len(row) == 2 and len(row[1]) <= _LONGEST_LABEL and " " not in row[1].strip() for row in rows)
-    return "two columns, a text and a label" if shaped or _is_header(sample.lines[0]) else None
+    words = shaped and any(" " in row[0].strip() for row in rows)  # names with numbers are no texts with labels
+    return "two columns, a text and a label" if words or _is_header(sample.lines[0]) else None
 
 
 def _header_rows(path: Path, first: str) -> int:
@@ -90,6 +91,7 @@ FORMAT = Format(
     by_name=has_extension(".tab"),
     by_content=_by_content,
     general=True,
+    columns=tuple(frozenset((name, "label")) for name in _TEXT_NAMES),
     extensions=(".tsv", ".txt", ".tab"),
     header_rows=_header_rows,
 )

@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedrel.corpus.archives import unpacked
+from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.format import Sample
 from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.lines import numbered_lines
-from fedrel.corpus.splits import split_of
+from fedrel.corpus.nearest import unknown
+from fedrel.corpus.samples import sample_of
+from fedrel.corpus.splits import passed_over, split_of
 from fedrel.errors import UserError
 
-_LINES = 5  # of a file that formats are shown
 _FILES = 2_000  # of a folder that are looked at; a corpus of a million texts is recognised by its first ones
+_ASKED = 5  # documents of a folder whose content is looked at: one of them may be odd
+_NAMED = 5  # files that a message lists
 
 
 @dataclass(frozen=True)
 class Detected:
-    """A format, and what it was recognised by, in a few words."""
+    """A format, what it was recognised by, in a few words, and the files of a folder that are not read: their names
+    relative to it, a folder with a slash.
+    """
 
     source: str
     why: str
+    passed_over: tuple[str, ...] = ()
 
 
 def detect(path: Path) -> Detected:
-    """The format of a file or folder. UserError if no format recognises it, or if several do and fedrel's own order
-    does not decide between them.
+    """The format of a file or folder, which may be packed. UserError if no format recognises it, or if several do and
+    fedrel's own order does not decide between them.
     """
+    path = unpacked(path)
     if path.is_file():
         return _detect_file(path)
     if not path.is_dir():
         raise UserError(f"{path}: no such file or folder")
     _refuse_several(path)
-    return _detect_folder(path)
+    found = _detect_folder(path)
+    return replace(found, passed_over=passed_over(path, found.source))
 
 
 def _the_one(path: Path, found: Mapping[str, str]) -> Detected | None:
@@ -70,14 +81,18 @@ def _refuse_several(path: Path) -> None:
 
 
 def _detect_folder(path: Path) -> Detected:
-    files = list(itertools.islice(_files(path), _FILES))
-    if not files:
+    present = list(itertools.islice(_files(path), _FILES))
+    if not present:
         raise UserError(f"{path}: no file in this folder")
+    files = [file for file in present if not is_no_data(file.name)]
+    if not files:
+        names = ", ".join(str(file.relative_to(path)) for file in present[:_NAMED])
+        raise UserError(f"{path}: no data in this folder, only {names}{' …' if len(present) > _NAMED else ''}")
     if found := _the_one(path, _by_companions(files)):
         return found
     forms = list(FORMATS.values())
     of_data = {extension for form in forms for extension in form.extensions}
-    files = [file for file in files if file.suffix.lower() in of_data] or files  # and no readme.md
+    files = [file for file in files if file.suffix.lower() in of_data] or files
     here = [file for file in files if file.parent == path]
     for group in (here, [] if here else files):  # the splits, or those of the folds
         named = {file: split for file in group if (split := split_of(file, *forms))}
@@ -97,9 +112,16 @@ def _by_companions(files: list[Path]) -> dict[str, str]:
     return {name: f"it holds {file.name}" for name, file in told if file}
 
 
-def _documents(path: Path, files: list[Path]) -> Detected:
-    """Files that are no splits: they are documents if all of them are of one kind."""
-    found = _detect_file(next((file for file in files if _has_text(file)), files[0]))
+def _documents(path: Path, files: Sequence[Path]) -> Detected:
+    """Files that are no splits: they are documents if all of them are of one kind, to which most of the first few
+    belong by their content.
+    """
+    asked = list(itertools.islice(filter(_has_text, files), _ASKED)) or files[:1]
+    told = [_detected_or_refused(file) for file in asked]
+    source, _ = Counter(it.source if isinstance(it, Detected) else "" for it in told).most_common(1)[0]
+    found = next(it for it in told if (it.source if isinstance(it, Detected) else "") == source)
+    if isinstance(found, UserError):
+        raise found
     if len(files) == 1:
         return found
     suffixes = {file.suffix.lower() for file in files}
@@ -107,6 +129,13 @@ def _documents(path: Path, files: list[Path]) -> Detected:
         return Detected(found.source, f"{len(files):,} {suffixes.pop()} files; {found.why}")
     names = ", ".join(str(file.relative_to(path)) for file in files[:3])
     raise UserError(f"{path}: files of different kinds ({names} …); name one of them, or a folder with train and test")
+
+
+def _detected_or_refused(file: Path) -> Detected | UserError:
+    try:
+        return _detect_file(file)
+    except UserError as error:
+        return error
 
 
 def _has_text(file: Path) -> bool:
@@ -125,7 +154,7 @@ def _files(path: Path) -> Iterator[Path]:
 def _entries(path: Path) -> list[Path]:
     """Sorted, without hidden ones, which are no data."""
     try:
-        return sorted(it for it in path.iterdir() if not it.name.startswith("."))
+        return sorted(it for it in path.iterdir() if not is_hidden(it.name))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
 
@@ -141,14 +170,13 @@ def _detect_file(path: Path) -> Detected:
     named = {name: f"the name {path.name}" for name, form in FORMATS.items() if form.by_name and form.by_name(path)}
     if found := _the_one(path, named):
         return found
-    lines = [line for _, line in itertools.islice(numbered_lines(path), _LINES)]
-    if not lines:
+    sample = sample_of(path)
+    if sample is None:
         raise UserError(f"{path}: the file is empty")
     for general in (False, True):
-        if found := _the_one(path, _by_content(Sample(path, lines), general=general)):
+        if found := _the_one(path, _by_content(sample, general=general)):
             return Detected(found.source, f"{path.name}: {found.why}")
-    known = "; ".join(f"{name} ({form.what})" for name, form in FORMATS.items())
-    raise UserError(f"{path}: in no format that is known here; choose one with --source: {known}")
+    raise unknown(sample)
 
 
 def _by_content(sample: Sample, *, general: bool) -> dict[str, str]:

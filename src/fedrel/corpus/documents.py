@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import detect
 from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.types import Document, Skipped, lots
@@ -21,7 +22,7 @@ class Documents:
     or a format without documents.
     """
 
-    path: Path
+    path: Path  # once made: where the data are that were packed in it, if they were
     source: str = ""  # a format; empty: detected
     skipped: Skipped = field(default_factory=Skipped)
     why: str = ""  # what the format was recognised by, if it was detected
@@ -34,6 +35,7 @@ class Documents:
             self.path.name.encode()
         except UnicodeEncodeError:  # documents are called after it
             raise UserError(f"the name of {os.fsencode(self.path)!r} is not UTF-8; rename it") from None
+        self.path = unpacked(self.path)
         if not self.source:
             found = detect(self.path)
             self.source, self.why = found.source, found.why

@@ -10,15 +10,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fedrel.corpus.types import Document, Instance, LabelledText, Skipped
 
 Item = TypeVar("Item")
 Reader = Callable[[Path, Skipped], Iterator[Item]]  # what it leaves out, it reports to the second argument
 Placed = tuple[str, Item]  # with its place for messages, file:line
-_KEY = re.compile(r'"(\w+)"\s*:')
+_FIRST_OBJECT = re.compile(r"\s*(?:\[\s*)?(?=\{)")
+_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)("?)|[][{}:,]', re.DOTALL)  # of JSON; a string may be cut off
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Sample:
     """The beginning of a file, by which its format is recognised."""
 
     path: Path
-    lines: Sequence[str]  # the first few that are not blank, at least one, without line ends
+    lines: Sequence[str]  # the first few that are not blank, at least one, without line ends; the last may be cut off
+    text: str = ""  # the first few million characters, with those lines at their beginning; empty: the lines are all
 
     @property
     def suffix(self) -> str:
@@ -38,16 +41,45 @@ class Sample:
         """The cells of the first line, which tabs separate, without white space around them."""
         return [cell.strip() for cell in self.lines[0].split("\t")]
 
-    @property
+    @cached_property
     def keys(self) -> set[str]:
-        """The keys of the JSON object in the first line; of one that is cut off, those as far as it goes."""
-        first = self.lines[0].lstrip()
-        if not first.startswith("{"):
-            return set()
+        """The keys of the first JSON object, which may be the first of an array and go over several lines; of one that
+        is cut off, those as far as it goes. Empty where the file does not begin with an object or an array of them.
+        """
+        found: set[str] = set()
+        name, depth = None, 0
+        for token in _TOKEN.finditer(self._text, self._object_at) if self._object_at is not None else ():
+            mark = token[0]
+            if mark == ":" and depth == 1 and name is not None:
+                found.add(name)
+            name = token[1] if token[2] else None
+            depth += (mark in ("{", "[")) - (mark in ("}", "]"))
+            if depth == 0:
+                break
+        return found
+
+    @cached_property
+    def record(self) -> dict[str, Any] | None:
+        """The first JSON object, as in `keys`; None if there is none, or if it is cut off or damaged."""
         try:
-            return set(json.loads(first))
+            found = None if self._object_at is None else json.JSONDecoder().raw_decode(self._text, self._object_at)[0]
         except (ValueError, RecursionError):
-            return set(_KEY.findall(first))
+            return None
+        return found if isinstance(found, dict) else None
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the file begins like a JSON array."""
+        return self._text.lstrip().startswith("[")
+
+    @property
+    def _text(self) -> str:
+        return self.text or "\n".join(self.lines)
+
+    @cached_property
+    def _object_at(self) -> int | None:
+        match = _FIRST_OBJECT.match(self._text)
+        return match.end() if match else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +105,9 @@ class Format:
     by_name: Callable[[Path], bool] | None = None  # whether the name of a file says that it is in this format
     by_content: Callable[[Sample], str | None] | None = None  # what in a file says so, in a few words, if anything does
     general: bool = False  # `by_content` looks for what files of other formats may have, too
+    # Each way to write a row: the keys of its JSON object, the names in a header row. An unknown file is compared.
+    keys: tuple[frozenset[str], ...] = ()
+    columns: tuple[frozenset[str], ...] = ()
 
     # Files. A split is a file named after it (train.jsonl, nyt10_val.txt); of documents, or a folder.
     extensions: tuple[str, ...] = (".jsonl", ".json", ".txt", ".tsv")  # of these files, in lower case

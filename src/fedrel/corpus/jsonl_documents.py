@@ -26,6 +26,7 @@ from fedrel.corpus.checks import EMPTY, LEFT_OUT, check_range, check_span, each_
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.lines import each_object
+from fedrel.corpus.looks import label_names
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
@@ -240,13 +241,13 @@ def _name(row: dict[str, Any], key: str, where: str) -> str:
 
 
 def _by_content(sample: Sample) -> str | None:
-    first = sample.lines[0].lstrip()
-    if first.startswith("["):
-        seen = "\n".join(sample.lines)
-        return 'a JSON array with "text" and "entities"' if '"text"' in seen and '"entities"' in seen else None
-    if "text" in sample.keys or (sample.suffix == ".jsonl" and first.startswith("{")):
-        return 'JSON lines with "text"'
-    return None
+    """Not where other keys label the text, or mark entities in it in another way: the labels would be lost."""
+    keys = sample.keys
+    if "text" not in keys or label_names(keys) or (sample.is_array and "entities" not in keys):
+        return None
+    entities = (sample.record or {}).get("entities")
+    ours = not isinstance(entities, list) or all(isinstance(it, dict) and {"start", "end"} & set(it) for it in entities)
+    return f'JSON {"array" if sample.is_array else "lines"} with "text"' if ours else None
 
 
 FORMAT = Format(
@@ -255,5 +256,6 @@ FORMAT = Format(
     gold=True,
     by_content=_by_content,
     general=True,
+    keys=(frozenset(("text",)), frozenset(("text", "entities", "relations"))),
     extensions=(".jsonl", ".json"),
 )

@@ -127,7 +127,7 @@ def _with_joined(text: str, start: int, end: int) -> Span:
 def _by_content(sample: Sample) -> str | None:
     """A file without the end mark whose extension fits is taken for a damaged one: the reader says where."""
     count, ended = len(sample.columns), _END in sample.lines[0]
-    if count >= 6 and (ended or sample.suffix == ".txt"):
+    if count >= 6 and (ended or (sample.suffix == ".txt" and " " in sample.columns[5])):
         return f"{count} columns between tabs{f', {_END}' if ended else ''}"
     return None
 

@@ -122,18 +122,17 @@ def _entity(instance: Instance, mention: Mention) -> dict[str, object]:
 
 
 def _by_content(sample: Sample) -> str | None:
-    if sample.lines[0].lstrip().startswith("["):
-        seen = "\n".join(sample.lines)
-        found = all(f'"{key}"' in seen for key in ("h", "t", "pos", "relation"))
-        return 'a JSON array with "h", "t" and "relation"' if found else None
-    keys = sample.keys
-    pairs = keys & {"h", "t"} and keys & {"text", "token"}
-    return 'JSON lines with "h", "t" or "relation"' if pairs or {"text", "relation"} <= keys else None
+    """By two of its keys, one of them an entity: many formats have one of them."""
+    found = sample.keys & {"h", "t", "relation"}
+    if len(found) < 2 or not sample.keys & {"text", "token"}:
+        return None
+    return f'JSON {"array" if sample.is_array else "lines"} with "h", "t" and "relation"'
 
 
 FORMAT = Format(
     what='JSON lines with "text" or "token", "h", "t" and "relation"',
     sentences=read,
     by_content=_by_content,
+    keys=(frozenset(("text", "h", "t", "relation")), frozenset(("token", "h", "t", "relation"))),
     header_rows=no_header,
 )

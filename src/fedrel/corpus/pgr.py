@@ -124,7 +124,7 @@ def _unescaped(text: str, spans: list[Span]) -> tuple[str, list[Span]]:
 
 def _by_content(sample: Sample) -> str | None:
     names = {"SENTENCE", *_SIDES}
-    if len(sample.columns) > 1 and names & set(sample.columns):
+    if len(names & set(sample.columns)) > 1:
         return "its first line names the columns SENTENCE, GENE, PHENOTYPE"
     return None
 
@@ -134,5 +134,6 @@ FORMAT = Format(
     sentences=read,
     gold=True,
     by_content=_by_content,
+    columns=(frozenset(_NEEDED),),
     header_rows=lambda path, first: 1,
 )

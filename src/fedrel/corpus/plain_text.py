@@ -9,17 +9,17 @@ beginning of its own document, so in "diary.txt#2" from where the first part end
 order are the file (except for parts of white space alone, which are left out).
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from fedrel.corpus.checks import EMPTY, files, opened
+from fedrel.corpus.cutting import last_break
 from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.looks import no_prose
 from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 LONGEST = 1_000_000  # characters of a document
-_BREAKS = (re.compile(r"\n[^\S\n]*\n"), re.compile(r"\n"), re.compile(r"\s"))  # the best first
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
@@ -60,25 +60,15 @@ def _parts(path: Path) -> Iterator[str]:
         while chunk := file.read(LONGEST):
             rest += chunk
             while len(rest) > LONGEST:
-                end = _last_break(rest[:LONGEST])
+                end = last_break(rest, 0, LONGEST)
                 yield rest[:end]
                 rest = rest[end:]
     if rest:
         yield rest
 
 
-def _last_break(text: str) -> int:
-    for pattern in _BREAKS:
-        end = 0
-        for match in pattern.finditer(text):
-            end = match.end()
-        if end:
-            return end
-    return len(text)
-
-
 def _by_content(sample: Sample) -> str | None:
-    return "plain text" if sample.suffix == ".txt" else None
+    return "plain text" if sample.suffix == ".txt" and not no_prose(sample.text or "\n".join(sample.lines)) else None
 
 
 FORMAT = Format(

@@ -1,11 +1,13 @@
-"""Which file or folder is which split."""
+"""Which file or folder is which split, and which files are not read."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.format import Format
 from fedrel.corpus.formats import FORMATS
 from fedrel.errors import UserError
@@ -58,15 +60,6 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
     return found
 
 
-def passed_over(path: Path, source: str) -> list[Path]:
-    """Files of a folder that are named after splits and are none: train and dev in one, or a second choice."""
-    if not path.is_dir():
-        return []
-    form, taken = FORMATS[source], set(splits_in(path, source).values())
-    others = (it for it in _candidates(path, form) if it not in taken)
-    return [it for it in others if split_of(it, form) or _SEVERAL.fullmatch(_name(it))]
-
-
 def split_of(path: Path, *formats: Format) -> str | None:
     """`nyt10_val.json` is dev, and so is the folder `dev`; `train_dev.json` is neither. Infixes that these formats have
     in names are ignored.
@@ -94,12 +87,56 @@ def files_of(path: Path, source: str) -> list[Path]:
     return list(files(path)) if files else [path]
 
 
+def passed_over(path: Path, source: str, *, splits: bool = True) -> tuple[str, ...]:
+    """The files in a folder that are not read in this format, by their paths relative to it, in order. Of folders that
+    are no data as a whole (.git) only the name is given, with a slash. Without `splits`, all documents in the folder
+    are read.
+    """
+    if not path.is_dir():
+        return ()
+    form = FORMATS[source]
+    roots = _read_splits(path, source) if splits else [path]
+    read = {file for root in roots if root.is_file() for file in files_of(root, source)}
+    for folder in (root for root in roots if root.is_dir()):
+        files = list(_walk(folder))
+        read.update(file for file in files if _is_document(file, form))
+        if form.files:  # what lies beside a text and goes by its name
+            texts = {file.with_suffix("") for file in read}
+            read.update(file for file in files if file.with_suffix("") in texts)
+    unread = (file for file in _walk(path) if file not in read)
+    return tuple(sorted(f"{file.relative_to(path)}{'/' if file.is_dir() else ''}" for file in unread))
+
+
+def _read_splits(path: Path, source: str) -> list[Path]:
+    """The splits in a folder, or of its folds or platforms; those of a folder that would be refused are unknown."""
+    try:
+        if found := splits_in(path, source):
+            return list(found.values())
+        return [split for inner in folds(path, source) for split in splits_in(inner, source).values()]
+    except UserError:
+        return []
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    """Every file in a folder and in those below it, and the folders that are not looked into: hidden ones and links."""
+    for parent, folders, names in os.walk(path):
+        kept = [name for name in folders if not is_hidden(name) and not Path(parent, name).is_symlink()]
+        yield from (Path(parent, name) for name in (*names, *sorted(set(folders) - set(kept))))
+        folders[:] = kept
+
+
+def _is_document(file: Path, form: Format) -> bool:
+    if is_no_data(file.name):
+        return False
+    return file.suffix.lower() in form.extensions or bool(form.by_name and form.by_name(file))
+
+
 def _candidates(path: Path, form: Format) -> Iterator[Path]:
     if form.candidates:
-        yield from form.candidates(path)
+        yield from (it for it in form.candidates(path) if not is_hidden(it.name))
         return
-    entries = sorted(path.iterdir())
-    files = [it for it in entries if it.suffix.lower() in form.extensions and it.is_file()]
+    entries = sorted(it for it in path.iterdir() if not is_hidden(it.name))
+    files = [it for it in entries if it.suffix.lower() in form.extensions and not is_no_data(it.name) and it.is_file()]
     yield from files
     if form.documents:
         named = [file for file in files if split_of(file, form)]
@@ -130,11 +167,11 @@ def _is_second(path: Path) -> bool:
 
 
 def _is_visible_folder(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(".")
+    return path.is_dir() and not is_hidden(path.name)
 
 
 def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    return any(map(is_hidden, path.parts))
 
 
 def _by_number(path: Path) -> tuple[int, str]:

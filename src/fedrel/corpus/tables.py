@@ -20,6 +20,7 @@ from typing import TextIO
 from fedrel.corpus.checks import EMPTY, each_file, opened
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.looks import label_names
 from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
@@ -147,7 +148,7 @@ def _sentence(error: str) -> str:
 
 
 def _by_content(sample: Sample) -> str | None:
-    if len(sample.columns) > 1 and (column := _text_column(sample.columns)):
+    if len(sample.columns) > 1 and _is_table(sample) and (column := _text_column(sample.columns)):
         return f'a table between tabs with the column "{column}"'
     commas = [name.strip(' "') for name in re.split("[,;]", sample.lines[0])] if sample.suffix == ".csv" else []
     if column := _text_column(commas):
@@ -155,7 +156,17 @@ def _by_content(sample: Sample) -> str | None:
     return None
 
 
+def _is_table(sample: Sample) -> bool:
+    """Prose may have a tab in its first line, too, where the extension does not tell."""
+    if sample.suffix in FORMAT.extensions:
+        return True
+    return len(sample.lines) > 1 and len({line.count("\t") for line in sample.lines}) == 1
+
+
 def _text_column(names: list[str]) -> str | None:
+    """None also where other columns label the texts: the labels would be lost."""
+    if label_names(names):
+        return None
     exact = (name for name in names if name.strip().casefold() in TEXT)
     near = (name for name in names if any(word in name.casefold() for word in TEXT))
     return next(exact, None) or next(near, None)
@@ -166,5 +177,6 @@ FORMAT = Format(
     documents=each_file(read, ".csv", ".tsv"),
     by_content=_by_content,
     general=True,
+    columns=tuple(frozenset((name,)) for name in TEXT),
     extensions=(".csv", ".tsv"),
 )

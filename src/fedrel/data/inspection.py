@@ -14,6 +14,7 @@ import numpy as np
 
 from fedrel import config
 from fedrel.corpus import FORMATS, SPLITS, Skipped
+from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
 from fedrel.corpus.lines import begins_with, numbered_lines
 from fedrel.corpus.pairs import APART
@@ -55,6 +56,7 @@ class Report:
     overlap: int = 0  # pairs in test that `fedrel run` would have trained or chosen on
     suspicious: Suspicions = field(default_factory=Suspicions)
     skipped: Skipped = field(default_factory=Skipped)
+    passed_over: list[str] = field(default_factory=list)  # files of the folder that were not read
     notes: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
 
@@ -75,6 +77,7 @@ class Report:
                 for kind, count in self.suspicious.totals.items()
             },
             "skipped": {"reasons": dict(self.skipped.reasons), "first": self.skipped.examples},
+            "passed_over": self.passed_over,
             "notes": self.notes,
             "next": self.advice,
         }
@@ -101,31 +104,34 @@ def inspect(
     """
     if source is not None and source not in FORMATS:
         raise UserError(f'"{source}" is no format of files{suggest(source, FORMATS)}')
-    found = detect(path) if source is None else Detected(source, "as told with --source")
-    if not path.exists():
+    place = unpacked(path)
+    found = detect(place) if source is None else Detected(source, "as told with --source")
+    if not place.exists():
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[found.source]
     data = replace(settings or config.Data(), source=found.source, path=str(path))
-    if path.is_dir() and not form.documents and not _has_splits(path, found.source) and folds(path, found.source):
-        return _folds(path, found)
-    if form.texts:
-        return _classification(path, found, data)
-    if form.documents is None or (form.gold and _has_relations(path, found.source)):
-        return _labelled(path, found, data, say)
-    return _documents(path, found, data)
+    documents = form.documents is not None and not (form.gold and _has_relations(place, found.source))
+    if place.is_dir() and not form.documents and not _has_splits(place, found.source) and folds(place, found.source):
+        report = _folds(path, place, found)
+    elif form.texts:
+        report = _classification(path, place, found, data)
+    elif documents:
+        report = _documents(path, place, found, data)
+    else:
+        report = _labelled(path, place, found, data, say)
+    report.passed_over = list(passed_over(place, found.source, splits=not documents))
+    return report
 
 
 # -------------------------------------------------------------------------------------- labelled sentences
 
 
-def _labelled(path: Path, found: Detected, data: config.Data, say: Callable[[str], None]) -> Report:
+def _labelled(path: Path, place: Path, found: Detected, data: config.Data, say: Callable[[str], None]) -> Report:
     dataset = load(data, say=say)
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
     report.suspicious = Suspicions(blinded=form.blinded)
-    if others := passed_over(path, found.source):
-        report.notes = [*report.notes, f"not read, since others are the splits: {', '.join(it.name for it in others)}"]
-    files = find_splits(path, found.source)
+    files = find_splits(place, found.source)
     for name in SPLITS:
         part = Part(str(files[name]) if name in files else None)
         if name in files:
@@ -236,12 +242,12 @@ def _has_relations(path: Path, source: str) -> bool:
     return any(document.relations for document in read(find_splits(path, source)["train"], Skipped()))
 
 
-def _documents(path: Path, found: Detected, data: config.Data) -> Report:
+def _documents(path: Path, place: Path, found: Detected, data: config.Data) -> Report:
     read = FORMATS[found.source].documents
     assert read
     report = Report(str(path), found.source, found.why, "documents", skipped=Skipped(strict=data.bad_rows == 0))
     counts = Counter(documents=0, left_out=0, sentences=0, characters=0)
-    for document in read(path, report.skipped):
+    for document in read(place, report.skipped):
         spans = sentence_spans(document.text) if document.sentences is None else document.sentences
         counts.update(documents=1, sentences=len(spans), characters=len(document.text))
         if document.annotations:
@@ -264,11 +270,11 @@ def _documents(path: Path, found: Detected, data: config.Data) -> Report:
 # ----------------------------------------------------------------------------------------- classification
 
 
-def _classification(path: Path, found: Detected, data: config.Data) -> Report:
+def _classification(path: Path, place: Path, found: Detected, data: config.Data) -> Report:
     read = FORMATS[found.source].texts
     assert read
     report = Report(str(path), found.source, found.why, "classification", skipped=Skipped(strict=data.bad_rows == 0))
-    files = find_splits(path, found.source)
+    files = find_splits(place, found.source)
     for name, file in ((name, files[name]) for name in SPLITS if name in files):
         labels: Counter[str] = Counter()
         before = report.skipped.total
@@ -301,9 +307,9 @@ def _has_splits(path: Path, source: str) -> bool:
         return False
 
 
-def _folds(path: Path, found: Detected) -> Report:
+def _folds(path: Path, place: Path, found: Detected) -> Report:
     report = Report(str(path), found.source, found.why, "folds")
-    inner = folds(path, found.source)
+    inner = folds(place, found.source)
     for folder in inner:
         files = find_splits(folder, found.source)
         counts = {f"{name}_rows": _rows_in(files[name], found.source) for name in SPLITS if name in files}

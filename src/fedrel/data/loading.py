@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedrel.config import Data
 from fedrel.corpus import FORMATS, NA, SPLITS, world
+from fedrel.corpus.archives import unpacked
 from fedrel.corpus.formats import labelled_format
 from fedrel.corpus.splits import find_splits
 from fedrel.data.building import build
@@ -42,9 +43,10 @@ def load(data: Data, *, say: Say = lambda line: None) -> Dataset:
         return _world(data, say)
     if not data.path:
         raise UserError(f'data.source = "{data.source}" needs data.path, a folder with train and test files')
-    if is_of_platforms(Path(data.path), data.source):
-        return load_platforms(data, say)
-    return _files(data, say)
+    path = unpacked(Path(data.path))
+    if is_of_platforms(path, data.source):
+        return load_platforms(data, path, say)
+    return _files(data, path, say)
 
 
 def load_part(
@@ -60,7 +62,7 @@ def load_part(
     dev and test what it is to hold out, files of its own or else a tenth of its train.
     """
     data = _part_of(data, relations)
-    found = find_splits(path, data.source)
+    found = find_splits(unpacked(path), data.source)
     found = {split: file for split, file in found.items() if split in ("train", *held_out)}
     key = files_key(" ".join(["part", platform, *held_out]), data, found)
     if dataset := kept(key, say):
@@ -77,7 +79,7 @@ def load_part(
 def load_public(data: Data, path: Path, *, relations: Sequence[str], say: Say = lambda line: None) -> Dataset:
     """What the coordinator of a federation has, read as `load` reads the folder of all: any of train, dev and test."""
     data = _part_of(data, relations)
-    found = splits_there(path, data.source)
+    found = splits_there(unpacked(path), data.source)
     key = files_key("public", data, found)
     if dataset := kept(key, say):
         return dataset
@@ -103,7 +105,7 @@ def fingerprint(data: Data) -> str:
     version = readers_version(data.source)[:16]
     if data.source not in FORMATS or not data.path:
         return version
-    path = Path(data.path)
+    path = unpacked(Path(data.path))
     find = files_of_platforms if is_of_platforms(path, data.source) else find_splits
     return "-".join([version, *(content_hash(file, data.source)[:16] for file in find(path, data.source).values())])
 
@@ -133,12 +135,12 @@ def _world(data: Data, say: Say) -> Dataset:
     return cached(key, make, f"making the built-in world ({data.size})", say)
 
 
-def _files(data: Data, say: Say) -> Dataset:
-    found = find_splits(Path(data.path), data.source)
+def _files(data: Data, path: Path, say: Say) -> Dataset:
+    found = find_splits(path, data.source)
     key = files_key("", data, found)
     if dataset := kept(key, say):
         return dataset
-    files = {split: SplitFile(data, path, split=split) for split, path in found.items()}
+    files = {split: SplitFile(data, file, split=split) for split, file in found.items()}
     require_sentences({split: file for split, file in files.items() if split != "dev"})
     streams: dict[str, Stream] = dict(files)
     notes, from_train = [], ["train"]

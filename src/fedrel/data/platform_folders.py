@@ -35,13 +35,14 @@ def is_of_platforms(path: Path, source: str) -> bool:
     return not any(it.is_file() and split_of(it, FORMATS[source]) for it in path.iterdir())
 
 
-def load_platforms(data: Data, say: Say) -> Dataset:
-    """Everybody's train, one platform after another by name and the coordinator's last. Dev and test are the
-    coordinator's; what it does not have of them is what the platforms hold out, each by itself.
+def load_platforms(data: Data, path: Path, say: Say) -> Dataset:
+    """The platforms in a folder, which is data.path, unpacked: everybody's train, one platform after another by name
+    and the coordinator's last. Dev and test are the coordinator's; what it does not have of them is what the platforms
+    hold out, each by itself.
     """
     if data.dev:
         raise UserError(f"data.dev takes a share of train, and of platforms nobody may; put dev into {COORDINATOR}")
-    found = files_of_platforms(Path(data.path), data.source)
+    found = files_of_platforms(path, data.source)
     key = files_key("platforms", data, found)
     if dataset := kept(key, say):
         return dataset
@@ -51,7 +52,7 @@ def load_platforms(data: Data, say: Say) -> Dataset:
     }
     require_sentences(files)
     at_home = [split for split in ("dev", "test") if f"{COORDINATOR}/{split}" not in files]
-    homes, carved = _homes(files, at_home, Path(data.path), gold=is_gold(data))
+    homes, carved = _homes(files, at_home, path, gold=is_gold(data))
     held: dict[str, dict[str, int]] = {split: {} for split in ("train", *at_home)}
     splits: dict[str, Stream] = {
         split: partial(_one_after_another, {name: home[split] for name, home in homes.items() if split in home}, counts)

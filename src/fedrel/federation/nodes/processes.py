@@ -76,7 +76,7 @@ class Child:
     @classmethod
     def confined(cls, kind: str, who: str, told: dict[str, Any], writable: list[Path], log: Log) -> Child:
         """Starts a worker or a conductor, which confines itself: it can write only to these folders and its caches."""
-        caches = [private_cache("data"), private_cache("numba")]
+        caches = [private_cache("data"), private_cache("unpacked"), private_cache("numba")]
         environment = {"NUMBA_CACHE_DIR": str(caches[1]), **os.environ}
         caches.append(private_folder(Path(environment["NUMBA_CACHE_DIR"])))
         folders = [*writable, *caches, *_for_computing()]
