@@ -195,6 +195,18 @@ def test_an_archive_alone_with_its_readme_is_a_folder(tmp_path):
     }
 
 
+def test_packed_files_are_looked_for_near_the_top_alone(tmp_path):
+    folder = place(tmp_path / "data", {"a.txt": "a"})
+    packed(folder / "x" / "y" / "z" / "b.txt.gz", {"": b"deep"})
+    packed(folder / "x" / "old.zip", {"a.txt": b"a", "b.txt": b"b"})
+    assert unpacked(folder) == folder
+    packed(folder / "x" / "y" / "c.txt.gz", {"": b"c"})
+    packed(folder / "x" / "train.zip", {"a.txt": b"a", "b.txt": b"b"})
+    assert set(content(unpacked(folder))) == {
+        *("a.txt", "x/old.zip", "x/train/a.txt", "x/train/b.txt", "x/y/c.txt", "x/y/z/b.txt.gz"),
+    }
+
+
 # -------------------------------------------------------------------------------------------- the way through
 
 

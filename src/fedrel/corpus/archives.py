@@ -7,9 +7,9 @@
       train.jsonl.gz       ->  …/unpacked/77b0…/data/train.jsonl, a link to what was unpacked
 
 A folder in the cache is named after the content, so that nothing is unpacked twice, and after the archive, so that
-messages can be understood. In a folder, a .gz file is unpacked if data may come with such an extension, and an archive
-if it is named after a split, or if nothing but archives and readmes lies beside it. What is there under the unpacked
-name already is left alone, and so are archives within archives.
+messages can be understood. In a folder and two levels of those below it, a .gz file is unpacked if data may come with
+such an extension, and an archive if it is named after a split; at the top also if nothing but archives and readmes lies
+beside it. What is there under the unpacked name already is left alone, and so are archives within archives.
 
 Archives may come from strangers. A member that lies outside of its folder, a link, a device or an encrypted member is
 refused; number, total size and growth are bounded; files are written piece by piece, and appear once all are written.
@@ -48,6 +48,7 @@ _HEADERS = 4 * 2**20  # bytes between two members of a .tar file, which have to 
 _TAR = (".tar.gz", ".tgz")
 _OTHERS = (".tar", ".bz2", ".tbz2", ".xz", ".txz", ".zst", ".7z", ".rar", ".z", ".lz4")
 _PLACE = "unpacked"  # in the cache
+_DEPTH = 2  # levels of folders below one in which packed files are looked for: train/txt/a.txt.gz
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -82,12 +83,10 @@ def _suffix(name: str) -> str:
 
 def _folder_unpacked(path: Path) -> Path:
     """A folder of links to the files of this one, with unpacked files in place of packed ones."""
-    files, wanted = [], []
-    for folder, names in _walk(path):
-        files += [folder / name for name in names]
-        wanted += [folder / name for name in _wanted(folder, names)]
+    wanted = [folder / name for folder, names in _walk(path, _DEPTH) for name in _wanted(folder, names, folder != path)]
     if not wanted:
         return path
+    files = [folder / name for folder, names in _walk(path) for name in names]
     packed = {file: _archive_unpacked(file) for file in wanted}
     listed = [str(path.absolute()), *map(str, files), *map(str, packed.values())]
     target = private_cache(_PLACE) / _key(json.dumps(listed))
@@ -99,22 +98,26 @@ def _folder_unpacked(path: Path) -> Path:
     return target / name
 
 
-def _walk(path: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Every folder with its files in order; a link to a folder is not followed and counts as a file."""
+def _walk(path: Path, depth: int | None = None) -> Iterator[tuple[Path, list[str]]]:
+    """Every folder with its files in order, this one and so many levels of those below it; a link to a folder is not
+    followed and counts as a file.
+    """
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         links = [name for name in folders if Path(parent, name).is_symlink()]
         yield Path(parent), sorted((*names, *links))
+        if depth is not None and len(Path(parent).parts) - len(path.parts) >= depth:
+            folders.clear()
 
 
-def _wanted(folder: Path, names: list[str]) -> list[str]:
+def _wanted(folder: Path, names: list[str], below: bool) -> list[str]:
     """The names of packed data in a folder that are not there unpacked already."""
     packed = {name: suffix for name in names if (suffix := _suffix(name)) and not is_no_data(name)}
     if not packed:
         return []
     there = {it.name for it in folder.iterdir()}
     stems = {Path(name).stem for name in there - set(packed)}
-    alone = all(name in packed or is_no_data(name) for name in there)
+    alone = not below and all(name in packed or is_no_data(name) for name in there)
     known = {extension for form in FORMATS.values() for extension in form.extensions}
     found = []
     for name, suffix in packed.items():

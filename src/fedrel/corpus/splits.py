@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from fedrel.corpus.format import Format
 from fedrel.corpus.formats import FORMATS
 from fedrel.errors import UserError
 
+_LISTED = 200_000  # files of a folder that are looked at to say which are not read
 _NAMES = {
     "train": ("train", "training"),
     "dev": ("dev", "development", "val", "valid", "validation"),
@@ -118,7 +120,13 @@ def _read_splits(path: Path, source: str) -> list[Path]:
 
 
 def _walk(path: Path) -> Iterator[Path]:
-    """Every file in a folder and in those below it, and the folders that are not looked into: hidden ones and links."""
+    """The first _LISTED files in a folder and in those below it, with the folders that are not looked into: hidden ones
+    and links.
+    """
+    return itertools.islice(_files_below(path), _LISTED)
+
+
+def _files_below(path: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(path):
         kept = [name for name in folders if not is_hidden(name) and not Path(parent, name).is_symlink()]
         yield from (Path(parent, name) for name in (*names, *sorted(set(folders) - set(kept))))
