@@ -104,6 +104,7 @@ def _by_content(sample: Sample) -> str | None:
 FORMAT = Format(
     what='BERE and old NRE: JSON with "sentence", "head", "tail" and "relation"',
     sentences=read,
+    keys=(frozenset(("sentence", "head", "tail", "relation")),),
     by_content=_by_content,
     extensions=EXTENSIONS,
 )

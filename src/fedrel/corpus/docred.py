@@ -96,6 +96,7 @@ FORMAT = Format(
     what='DocRED and Re-DocRED, a JSON array of "sents", "vertexSet" and "labels"',
     documents=read,
     gold=True,
+    keys=(frozenset(("sents", "vertexSet", "labels")),),
     by_content=_by_content,
     extensions=EXTENSIONS,
     candidates=json_files,

@@ -127,6 +127,7 @@ FORMAT = Format(
     what='DyGIE, JSON lines with "sentences", "ner" and "relations"',
     documents=read,
     gold=True,
+    keys=(frozenset(("sentences", "ner", "relations")),),
     by_content=_by_content,
     extensions=EXTENSIONS,
     candidates=json_files,

@@ -84,6 +84,7 @@ FORMAT = Format(
     what='SpERT, a JSON array of "tokens", "entities" and "relations"',
     documents=read,
     gold=True,
+    keys=(frozenset(("tokens", "entities", "relations")),),
     by_content=_by_content,
     extensions=EXTENSIONS,
     candidates=json_files,

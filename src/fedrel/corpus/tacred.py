@@ -57,6 +57,7 @@ FORMAT = Format(
     what='TACRED: JSON with "token", "subj_start", "obj_start" and "relation"',
     sentences=read,
     gold=True,
+    keys=(frozenset(("token", "subj_start", "subj_end", "obj_start", "obj_end", "relation")),),
     by_content=_by_content,
     extensions=EXTENSIONS,
     infixes=("_rev",),  # TACREV's dev_rev.json and test_rev.json

@@ -229,6 +229,7 @@ FORMAT = Format(
     what='NYT24, NYT29 and WebNLG, JSON with "sentText" or "text" and triples of words',
     documents=read,
     gold=True,
+    keys=(frozenset(("sentText", "relationMentions")), frozenset(("text", "triple_list"))),
     by_content=_by_content,
     extensions=EXTENSIONS,
     candidates=json_files,
