@@ -261,7 +261,7 @@ def test_a_text_that_breaks_off_half_way_leaves_the_old_facts(wrong, tmp_path):
     (tmp_path / "facts.jsonl").write_text("old\n")
     (tmp_path / "t.jsonl").write_text('{"text": "Cem saw Bonn."}\n{"text": "Cem le')
     says = wrong("extract", "--model", "model", "--text", "t.jsonl", "--kb", "kb", "--out", "facts.jsonl")
-    assert says == "t.jsonl:2: not a JSON object (is the file cut off?)"
+    assert says.startswith("t.jsonl:2: not a JSON object (is the file cut off?) (1 of 2 rows; up to 0.01 of them may")
     assert (tmp_path / "facts.jsonl").read_text() == "old\n"
 
 

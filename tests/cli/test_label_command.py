@@ -285,9 +285,10 @@ def test_a_bad_file_in_the_middle_leaves_nothing(refused, tmp_path, world, worke
     text.mkdir()
     for number, path in enumerate(sorted((world / "text").iterdir())):
         (text / f"{number:03}.txt").write_bytes(path.read_bytes())
-    (text / "090.txt").write_bytes(b"Fine.\nNot f\xedne.\n")
+    for number in (90, 91, 95):  # more than one in a hundred
+        (text / f"{number:03}.txt").write_bytes(b"Fine.\nNot f\xedne.\n")
     said = refused("label", "--kb", world / "kb", "--text", "t", "--out", "o", "--workers", workers)
-    assert said == "t/090.txt:2: not UTF-8 text; convert the file to UTF-8"
+    assert said.startswith("t/090.txt:2: not UTF-8 text; convert the file to UTF-8 (3 of ")
 
 
 def refuse(labeller, documents):

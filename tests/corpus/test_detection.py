@@ -280,7 +280,7 @@ def test_most_of_the_first_texts_decide(tmp_path):
         ("a.jsonl", '{"text": "We met.", "spans": []}\n', None),
         ("a.jsonl", '{"text": "We met.", "entities": [{"begin": 0}]}\n', None),
         ("a.jsonl", '{"sentence": "We met."}\n', None),
-        ("a.json", '[{"words": ["We"], "subj_start": 0, "relation": "r"}]\n', None),
+        ("a.json", '[{"words": ["We"], "from": 0, "relation": "r"}]\n', None),
         ("a.txt", "id\ttext\n1\tWe met.\n", "table"),
     ],
 )

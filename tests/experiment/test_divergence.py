@@ -22,7 +22,7 @@ def test_the_limit_is_far_beyond_guessing():
     limit = LossLimit(5)
     assert limit.guessing == pytest.approx(math.log(5))
     assert not limit.exceeded(2 * math.log(5))
-    assert limit.exceeded(10.0) and limit.exceeded(math.nan) and not limit.exceeded(None)
+    assert limit.exceeded(14.0) and limit.exceeded(math.nan) and not limit.exceeded(None)
     limit.require(99.0, 2, 7, 0.1)
     with pytest.raises(
         DivergedError, match=r"a loss of 99 in round 7, where guessing has 1\.6; lower training\.lr, which"

@@ -24,7 +24,7 @@ from fedrel.sweeps.tables import comparison_table, scores, summarise
 from fedrel.sweeps.warnings import warnings
 from fedrel.util.files import write_atomic
 
-__all__ = ["compare", "comparison_table"]
+__all__ = ["compare", "comparison_table", "tell_warnings"]
 _LATE = 15  # the later of the two rounds that the FedCMC paper shows; the last round if there are fewer
 
 
@@ -80,11 +80,16 @@ def compare(
         print_json(json.dumps(report, indent=1))
         return
     out.print(comparison_table(report))
-    for warning in report["warnings"]:
-        tell(f"warning: {warning}", "yellow")
+    tell_warnings(report)
     for figure in figures:
         tell(f"figure  {figure}")
     tell(f"result  {folder / 'compare.json'}   (again: fedrel show {folder})")
+
+
+def tell_warnings(report: dict[str, Any]) -> None:
+    """What a reader of the table should know before believing it; comparisons of older versions do not say."""
+    for warning in report.get("warnings", ()):
+        tell(f"warning: {warning}", "yellow")
 
 
 def _place(cell: Cell, folder: Path) -> Path:

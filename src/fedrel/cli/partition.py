@@ -17,6 +17,7 @@ from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.run import Settings
 from fedrel.data import loading
 from fedrel.data.partition import COORDINATOR, Division, count_labels, divide, unevenness, write_parts
+from fedrel.data.sources import with_metric
 from fedrel.data.store import Dataset, Ints
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import choose_method, read_experiment
@@ -89,8 +90,13 @@ def _write(settings: config.Experiment, dataset: Dataset, division: Division, fo
         source = write_parts(dataset, division, new)
         relations = tuple(dataset.relations[int(dataset.has_na) :])
         experiment = replace(
-            settings,
-            data=replace(settings.data, source=source, path="", dev=0.0, relations=relations),
+            with_metric(settings),  # that of the data, not of the format in which they are written
+            data=config.Data(  # what labels and entities are taken for is in the files
+                source=source,
+                relations=relations,
+                na=settings.data.na,
+                allow_overlap=settings.data.allow_overlap or dataset.gold,
+            ),
             partition=replace(settings.partition, kind="folder", platforms=len(division.platforms)),
             extractor=_from_anywhere(settings.extractor),
         )

@@ -32,13 +32,14 @@ def show(
     if (folder / "compare.json").is_file():
         if target is not None:
             raise UserError(f"{folder}: --target is for a run, and this is a comparison; its runs are in cells/")
-        from fedrel.cli.compare import comparison_table
+        from fedrel.cli.compare import comparison_table, tell_warnings
 
         report = read_json(folder / "compare.json", ("metric", "reference", "summary", "cells"))
         if json_:
             print_json(json.dumps(report, indent=1))
         else:
             out.print(comparison_table(report))
+            tell_warnings(report)
         return
     result = read_result(folder)
     # A run can be shown without its log of rounds, but --target needs it.

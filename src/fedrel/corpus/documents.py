@@ -10,6 +10,8 @@ from pathlib import Path
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import detect
 from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.reading import require_few_broken
+from fedrel.corpus.rules import Rules
 from fedrel.corpus.types import Document, Skipped, lots
 from fedrel.errors import UserError, suggest
 
@@ -48,9 +50,14 @@ class Documents:
             )
 
     def __iter__(self) -> Iterator[Document]:
+        """Every document. UserError at the end if more of what is in them is broken than is tolerated."""
         read = FORMATS[self.source].documents
         assert read is not None
-        return read(self.path, self.skipped)
+        marked = 0
+        for document in read(self.path, self.skipped):
+            marked += 1 + len(document.annotations or ()) + len(document.relations or ())
+            yield document
+        require_few_broken(self.path, self.skipped, marked, Rules().bad_rows)
 
     def pieces(self) -> Iterator[list[Document]]:
         """The documents in batches, each enough work for a process."""

@@ -24,7 +24,7 @@ ITSELF = "the relation joins an entity with itself"
 TWICE = "the relation is stated twice for the same two mentions"
 APART = "the two entities stand in different sentences"
 OTHER_TYPES = "the relation joins entities of other types than data.directions says"
-TOO_MANY = "the sentence has more pairs without a relation than data.max_pairs; the nearest are kept"
+TOO_MANY = "the pair has no relation, and its sentence has data.max_pairs nearer ones"
 TOO_FAR = "the pair without a relation is further apart than data.max_distance"
 _MOST_TOKENS = 2_000_000  # of all pairs of one sentence without a relation together
 
@@ -166,7 +166,7 @@ class _Pairs:
         """Pairs without a relation in the order of the text; if there are too many, those of the nearest mentions."""
         most = min(self.rules.max_pairs, max(1, _MOST_TOKENS // max(1, len(words.tokens))))
         found: list[tuple[int, int]] = []
-        for first, second in _nearest_first(len(inside)):
+        for seen, (first, second) in enumerate(_nearest_first(len(inside))):
             one, other = inside[first], inside[second]
             if frozenset((one.key, other.key)) in joined or _is_one_entity(one, other):
                 continue
@@ -176,7 +176,7 @@ class _Pairs:
             if self.rules.max_distance and words.between(one, other) > self.rules.max_distance:
                 self.skip(self.where, TOO_FAR)
             elif len(found) == most:
-                self.skip(self.where, TOO_MANY)
+                self.skip(self.where, TOO_MANY, len(inside) * (len(inside) - 1) // 2 - seen)
                 break
             else:
                 found.append((first, second))

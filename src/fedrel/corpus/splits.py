@@ -39,8 +39,8 @@ def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
 
 
 def splits_in(path: Path, source: str) -> dict[str, Path]:
-    """The file or folder of each split that is there. A single file, or a folder of documents without splits, is
-    train.
+    """The file or folder of each split that is there, perhaps within the only folder in this one. A single file, or a
+    folder of documents without splits, is train.
     """
     if path.is_file():
         return {"train": path}
@@ -57,9 +57,18 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
             raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
         if split:
             found[split] = candidate
+    if not found and (inner := _only_folder(path)):
+        deeper = splits_in(inner, source)
+        found = {} if deeper == {"train": inner} else deeper
     if form.documents and not form.candidates and not found:
         return {"train": path}
     return found
+
+
+def _only_folder(path: Path) -> Path | None:
+    """Where a folder holds nothing but a folder, that one: archives are often unpacked so."""
+    entries = [it for it in path.iterdir() if not is_no_data(it.name)]
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() and not entries[0].is_symlink() else None
 
 
 def split_of(path: Path, *formats: Format) -> str | None:

@@ -102,8 +102,8 @@ class Skipped:
     broken_examples: list[str] = field(default_factory=list)  # whole messages, with file and line
     strict: bool = False
 
-    def __call__(self, where: str, why: str) -> None:
-        self.reasons[why] += 1
+    def __call__(self, where: str, why: str, count: int = 1) -> None:
+        self.reasons[why] += count
         if len(self.examples) < SHOWN:
             self.examples.append(f"{where}: {why}")
 

@@ -24,7 +24,7 @@ _ROUNDS = 3  # in a row with a loss beyond the limit; a single one may be chance
 
 @dataclass(frozen=True)
 class LossLimit:
-    """A loss beyond which a model is worse than one that guesses, by far: three times its cross-entropy, and more."""
+    """A loss beyond which a model is worse than one that guesses, by far: five times its cross-entropy, and more."""
 
     labels: int
 
@@ -34,7 +34,7 @@ class LossLimit:
 
     def exceeded(self, loss: float | None) -> bool:
         """Whether a round's mean loss shows that training diverges."""
-        return loss is not None and not loss <= 3 * (self.guessing + 1)
+        return loss is not None and not loss <= 5 * (self.guessing + 1)
 
     def require(self, loss: float | None, in_a_row: int, number: int, lr: float) -> None:
         """Raises DivergedError after too many such rounds in a row, this being the latest."""

@@ -237,10 +237,10 @@ class Execution:
             checkpoint.save_weights(self.out / "checkpoint" / BEST, setup.algorithm.model(self.state))
         sentences = sum(weight for _, weight in self._losses)
         loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
+        if self._loss_limit is not None:  # of platforms alone: the server's own objective may be any
+            standing.high_losses = standing.high_losses + 1 if self._loss_limit.exceeded(loss) else 0
         if (server_loss := setup.algorithm.server_loss(self.state)) is not None:
             loss = server_loss
-        if self._loss_limit is not None:
-            standing.high_losses = standing.high_losses + 1 if self._loss_limit.exceeded(loss) else 0
         sentences = sentences or sum(setup.sites.sizes[name] for name in self._trainers)
         if not sentences and server_loss is not None:  # the server alone trains
             sentences, training_seconds = len(setup.hub.shard), done.seconds
