@@ -10,12 +10,14 @@ from torch import Tensor
 
 from fedrel.engines.engine import Upload
 from fedrel.engines.held import Held
-from fedrel.errors import UserError
+from fedrel.errors import DivergedError, UserError
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.records import number_in
 from fedrel.protocol.replies import BadReplyError, check, claims, forms, most_bytes
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.tasks import Form
+
+DIVERGED = "training diverges on the platform"  # why a reply is not there, as its platform says it
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,16 @@ class Remote:
         most = most_bytes(form, weights=ask.model, sizes=self.sizes)
         arrived = self.carry(ask.task, ask.round, encoded, most)
         replies = Held()
+        diverged = [name for name, it in arrived.items() if isinstance(it, Failure) and DIVERGED in it.why]
         for platform in ask.to:
             accepted = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")), most)
             if accepted is not None:
                 replies.add(platform, *accepted)
+        if len(replies) < min(self.minimum, len(ask.to)) and diverged:  # which it would again, if it were repeated
+            raise DivergedError(
+                f"training diverges: in round {ask.round + 1} the loss is not a number on {', '.join(diverged)}; lower "
+                "training.lr"
+            )
         if len(replies) < min(self.minimum, len(ask.to)):
             raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
         return replies

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from fedrel.algorithms import METHODS
 from fedrel.config import Experiment
+from fedrel.engines.remote import DIVERGED
 from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
@@ -138,7 +139,10 @@ class Worker:
         except RefusedError as error:
             self.refuse(request.run, request.round, request.task, str(error))
             return Outcome("refused", str(error))
-        except (UserError, DivergedError, CodecError) as error:
+        except DivergedError as error:
+            _say(f"{request.task}: {error}")
+            return Outcome("failed", DIVERGED)
+        except (UserError, CodecError) as error:
             _say(f"{request.task}: {error}")
             # The message may quote private files, so it stays on the platform.
             return Outcome("failed", "see the platform's own log for the reason")
