@@ -30,3 +30,16 @@ def test_a_run_begins_again_under_the_same_name_with_a_smaller_rate(tmp_path):
         begun = [entry for entry in entries if entry.task == "begin" and not entry.refused]
         assert len(begun) == 1 + len(rates)
         assert not any(entry.refused for entry in entries)
+
+
+@pytest.mark.slow
+def test_a_round_that_is_refused_again_and_again_is_given_up(tmp_path):
+    """At this rate an update is longer than any that training could give, so it is refused each time."""
+    world = write_world(tmp_path / "world")
+    settings = ("method.name=evidence", "training.lr=60", "training.rounds=5", "engine.min_platforms=2")
+    with Deployment(tmp_path, world, PLATFORMS) as federation:
+        given = [part for setting in settings for part in ("--set", setting)]
+        federation.submit(str(world / "experiment.toml"), *given, "--name", "steeper")
+        status = federation.wait("steeper", lambda status: status["state"] in ("failed", "done"))
+    assert status["state"] == "failed"
+    assert status["why"].startswith("round 1 was repeated 5 times with the same outcome: p1: refused: weights/")

@@ -59,6 +59,7 @@ class Conductor:
         self.status.place, self.status.folder = 0, str(self.folder)
         self.coordination: Coordination | None = None
         self.failures: dict[str, int] = {}  # how often a platform has failed to begin
+        self.refused: dict[str, tuple[int, int]] = {}  # in a row, for a round; with all failures of the platform so far
         self.exchange = Exchange(
             channel,
             self.kit,
@@ -149,6 +150,7 @@ class Conductor:
         )
         self._say("running", "")
         while not self._rounds(execution, coordination):
+            self._require_hope()
             self._wait_for(enough)
             self._new_attempt()  # platforms forget the round that is repeated
             self._say("running", "")
@@ -210,6 +212,7 @@ class Conductor:
         try:
             for progress in execution.rounds():
                 self.status.round, self.status.best_round = progress.line["round"], progress.best_round
+                self.refused = {}
                 self.status.score = progress.line["dev"][self.status.metric]
                 self._say("running", "")
                 self.exchange.hear(0.0)
@@ -219,6 +222,20 @@ class Conductor:
         except TooFewError as error:
             self._say("waiting", str(error))
             return False
+
+    def _require_hope(self) -> None:
+        """Raises UserError if a round was repeated several times because replies that did arrive were refused: they
+        would be again, and every attempt makes platforms send more.
+        """
+        refused = {name: it["why"] for name, it in self.status.platforms.items() if it["why"].startswith("refused: ")}
+        count = {name: self.status.platforms[name]["failures"] for name in refused}
+        again = {name for name in refused if count[name] > self.refused.get(name, (0, 0))[1]}
+        self.refused = {name: (self.refused.get(name, (0, 0))[0] + 1, count[name]) for name in again}
+        if hopeless := [name for name, (times, _) in self.refused.items() if times >= _TRIES]:
+            reasons = "; ".join(f"{name}: {refused[name]}" for name in hopeless)
+            raise UserError(
+                f"round {self.status.round + 1} was repeated {_TRIES} times with the same outcome: {reasons}"
+            )
 
     def _wait_for(self, enough: int) -> None:
         """Waits until enough platforms are connected to repeat a round."""
