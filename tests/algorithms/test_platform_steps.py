@@ -17,6 +17,7 @@ from fedrel.algorithms.fedprox import FedProx
 from fedrel.algorithms.fedrs import FedRS
 from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
+from fedrel.learning.fit import Fitted
 from fedrel.learning.named import Named
 from fedrel.protocol import Ask
 from fedrel.protocol.tasks import answer
@@ -98,6 +99,18 @@ def test_scaffold():
         close(reply["change"], {name: new[name] - c_k[name] for name in new})
         close(here.site.memory["control"], new)
         c_k = new
+
+
+def test_scaffold_without_a_step_keeps_its_control():
+    class Idle(Scaffold):
+        def learn(self, site, message, chosen=None):
+            return message["weights"], Fitted(0, 0.0, torch.arange(0))
+
+    here = Platform(Idle())
+    control = Named({name: 0.1 * it for name, it in here.sent(1).items()})
+    reply = here.visit(0, control=control)
+    close(reply["change"], reference.zeros(float64(here.start)))
+    close(here.site.memory["control"], reference.zeros(float64(here.start)))
 
 
 def test_feddyn():

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+import typer
 
 from fedrel.algorithms import METHODS, FedAvg, Method
+from fedrel.cli.check_plugin import check_plugin
 from fedrel.conformance import GROUPS, Problem, checks_of, find
 from fedrel.conformance.runs import Runs
 from fedrel.denoisers import DENOISERS, Denoiser
@@ -57,6 +59,12 @@ class Divides(FedAvg):
         return {"weights": weights / (moved / moved if moved else float("nan"))}
 
 
+@dataclass(frozen=True)
+class Fails(FedAvg):
+    def round(self, hub, state, cohort):
+        raise UserError("as asked")
+
+
 class First(Denoiser):
     """It takes a bag's first sentence."""
 
@@ -87,7 +95,7 @@ def broken(kind, name, key, *settings):
 
 @pytest.fixture
 def parts(monkeypatch):
-    for algorithm in (Undeclared, Random, Forgetful, Divides):
+    for algorithm in (Undeclared, Random, Forgetful, Divides, Fails):
         monkeypatch.setitem(METHODS.own, algorithm.__name__, Method(algorithm, "none", "", ""))
     monkeypatch.setitem(DENOISERS.own, "First", First)
     monkeypatch.setitem(EXTRACTORS.own, "Centred", Centred)
@@ -109,6 +117,16 @@ def test_a_part_that_breaks_a_rule_is_noticed(parts, kind, name, rule):
     key = "extractor.kind" if kind == "extractor" else "method.name"
     settings = ["method.name=fedavg"] if kind == "extractor" else []
     assert rule in "; ".join(what for what, _ in broken(kind, name, key, *settings))
+
+
+def test_a_run_that_fails_is_told_once_and_the_other_rules_are_still_checked(parts, capsys):
+    with pytest.raises(typer.Exit):
+        check_plugin("Fails")
+    told = capsys.readouterr().out
+    assert told.count("as asked") == 4  # a run, its replies, separate parties, and nobody answers
+    assert told.count("not checked, since a plain run fails") == 4  # again, side by side, resumed, stacked
+    assert "is not empty" not in told
+    assert told.endswith("4 rules are broken\n")
 
 
 @pytest.mark.parametrize("name", ["lazy-mil"])

@@ -11,7 +11,8 @@ from fedrel.corpus.documents import Documents
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.splits import find_splits
 
-PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^### |\Z)", PAGE, re.DOTALL | re.MULTILINE))
 _FILE = re.compile(r"^`([^`\n]+)`\n\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -20,6 +21,11 @@ def test_every_format_has_its_section_and_is_in_the_table():
     assert set(SECTIONS) == set(FORMATS.own)
     for name in FORMATS.own:
         assert f"[`{name}`](#{name})" in PAGE
+
+
+def test_the_readme_and_the_changelog_count_them():
+    for page, words in (("README.md", "any of {} [formats]"), ("CHANGELOG.md", "- {} formats of data")):
+        assert words.format(len(FORMATS.own)) in (ROOT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", SECTIONS)

@@ -18,6 +18,16 @@ def test_different_names_do_not_add():
         Named(a=torch.zeros(1)) + Named(b=torch.zeros(1))
 
 
+def test_changed_rows_do_not_add_and_the_message_says_how_they_do():
+    whole = Named(words=torch.ones(3, 2))
+    rows = table_patch("words", torch.tensor([1]), torch.zeros(1, 2), 0.5)
+    with pytest.raises(
+        ValueError, match=r"'words#values'\]; make a trained model whole .* apply_patch\(sent, trained\)"
+    ):
+        rows - whole
+    assert (apply_patch(whole, rows) - whole)["words"].tolist() == [[-0.5, -0.5], [-1.0, -1.0], [-0.5, -0.5]]
+
+
 @given(st.integers(0, 2**16), st.integers(1, 4))
 def test_mean_of_patches_is_the_dense_mean(seed, platforms):
     draw = torch.Generator().manual_seed(seed)

@@ -266,8 +266,10 @@ def test_a_letter_is_one_size_and_a_word_a_known_one():
 def test_nothing_is_a_reply_only_where_the_task_says_so():
     declared = forms(LazyMIL())
     check({}, declared["train"], weights=WEIGHTS, sizes={})
-    assert told({}, declared["score"]) == "ballot is missing"
-    assert told({}, forms(FedAvg())["train"]) == "weights is missing"
+    assert told({}, declared["score"]).startswith("the reply is empty, ballot is missing; ")
+    assert told({}, forms(FedAvg())["train"]) == (
+        "the reply is empty, weights is missing; if the task may have nothing to say, declare @task(…, or_nothing=True)"
+    )
     check({}, forms(Feedback())["collect"], weights=WEIGHTS, sizes={})
     assert told({"verdicts": Named(a=torch.zeros(3))}, forms(Feedback())["collect"]).startswith("'verdicts'")
 

@@ -36,7 +36,7 @@ class Scaffold(FedAvg):
         x, c, c_k = named_in(message, "weights"), named_in(message, "control"), self.own(site, message)
         weights, fitted = self.learn(site, message)
         y = apply_patch(x, weights)
-        new = c_k - c + (x - y) / (fitted.steps * site.lr)
+        new = c_k - c + (x - y) / (fitted.steps * site.lr) if fitted.steps else c_k
         site.memory["control"] = new
         return {"weights": y, "change": new - c_k, "sentences": len(fitted.sentences), "loss": fitted.loss}
 

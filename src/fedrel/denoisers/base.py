@@ -72,7 +72,9 @@ def best_sentences(vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.
 
 
 def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """(bags, R) the maximum of each column of the values (S, R) within each bag; minus infinity in an empty one."""
+    """(bags, R) the maximum of each column of the values (S, R), floats, within each bag; minus infinity in an empty
+    one.
+    """
     index = bag[:, None].expand_as(values)
     return values.new_full((bags, values.shape[1]), -torch.inf).scatter_reduce(0, index, values, "amax")
 

@@ -17,7 +17,7 @@ class Named(dict[str, Tensor]):
     def _combine(self, other: Named | float, op: Callable[[Tensor, Tensor | float], Tensor]) -> Named:
         if isinstance(other, Named):
             if self.keys() != other.keys():
-                raise ValueError(f"names differ: {sorted(self.keys() ^ other.keys())}")
+                raise ValueError(_difference(self.keys() ^ other.keys()))
             return Named({name: op(value, other[name]) for name, value in self.items()})
         return Named({name: op(value, other) for name, value in self.items()})
 
@@ -48,6 +48,11 @@ class Named(dict[str, Tensor]):
 # A large table of which a platform changes few rows travels as those rows and one factor for all
 # others (weight decay shrinks every row alike): new = factor * old, then new[rows] = values.
 ROWS, VALUES, FACTOR = "#rows", "#values", "#factor"
+
+
+def _difference(names: set[str]) -> str:
+    hint = "; make a trained model whole on its platform: apply_patch(sent, trained), declared as `whole model`"
+    return f"names differ: {sorted(names)}" + (hint if any(name.endswith(ROWS) for name in names) else "")
 
 
 def table_patch(name: str, rows: Tensor, values: Tensor, factor: float) -> Named:

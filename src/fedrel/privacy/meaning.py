@@ -69,6 +69,7 @@ MEANINGS = (
         "how many sentences there are (when a run begins), or were trained on",
         "that number (for the method feedback: times the users' reliability)",
     ),
+    Meaning("steps", "how many optimizer steps were made", "that number, and so about how many sentences you hold"),
     Meaning("words", "how many words of running text there are", "that number"),
     Meaning("unknown_words", "how many of them the vocabulary lacks", "that number, not the words"),
     Meaning("loss", "mean loss in training", "how well the model fits your sentences"),

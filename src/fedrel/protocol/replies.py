@@ -110,6 +110,11 @@ def check(reply: Record, form: Form, *, weights: Named, sizes: Mapping[str, int]
     """
     if form.or_nothing and not reply:
         return
+    if form.fields and not reply:
+        raise BadReplyError(
+            f"the reply is empty, {next(iter(form.fields))} is missing; if the task may have nothing to say, declare "
+            "@task(…, or_nothing=True)"
+        )
     _check_names("", reply, form.fields)
     known = dict(sizes)  # and the letters, once met
     for field, declared in form.fields.items():

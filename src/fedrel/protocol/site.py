@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from torch import Tensor
 
 from fedrel.config import Robust, Training
 from fedrel.encoding.shard import Shard
+from fedrel.errors import UserError
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.aggregation import mean
@@ -46,6 +47,20 @@ class HeldOut(Protocol):
 
     def confidence(self, model: Model, weights: Named) -> Named:
         """How many of the most likely labels got which score, and were right."""
+
+
+class Scratch(Record):
+    """What a platform noted earlier in this round. It is not on disk: a platform that was started again has none, and
+    reading from it is then a UserError.
+    """
+
+    def __missing__(self, field: str) -> NoReturn:
+        if self:
+            raise KeyError(field)
+        raise UserError(
+            f"nothing is noted in this round, {field} neither: the platform was started again in the middle of it, or "
+            "was not asked for what comes first; it takes part in the next one"
+        )
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from fedrel.learning.model import Model
 from fedrel.protocol.codec import Record
 from fedrel.protocol.round import Ask
-from fedrel.protocol.site import Notes, Site
+from fedrel.protocol.site import Notes, Scratch, Site
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Mode
     notes = site.notes
     if notes.round != ask.round:
         notes.round, notes.scratch, notes.selected = ask.round, {}, None
-    draft = Notes(dict(notes.memory), dict(notes.scratch), ask.round, notes.selected)
+    draft = Notes(dict(notes.memory), Scratch(notes.scratch), ask.round, notes.selected)
     trial = replace(site, round=ask.round, model=model or site.model, notes=draft)
     reply = tasks(algorithm)[ask.task](trial, message)
     notes.memory, notes.scratch, notes.selected = draft.memory, draft.scratch, draft.selected
