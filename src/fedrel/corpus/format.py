@@ -1,7 +1,7 @@
 """What fedrel knows of a format of files: one `Format` each, in the file of its reader.
 
-Adding one to fedrel takes a file with a `FORMAT` in it and a line in `fedrel.corpus.formats`. Another package adds one
-by an entry point of the group `fedrel.formats` that names its `FORMAT`.
+Adding one to fedrel takes a file with a `FORMAT` in it, and its import and entry in `fedrel.corpus.formats`. Another
+package adds one by an entry point of the group `fedrel.formats` that names its `FORMAT`.
 """
 
 from __future__ import annotations
