@@ -80,12 +80,10 @@ class Remote:
             accepted = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")), most)
             if accepted is not None:
                 replies.add(platform, *accepted)
-        if len(replies) < min(self.minimum, len(ask.to)) and diverged:  # which it would again, if it were repeated
-            raise DivergedError(
-                f"training diverges: in round {ask.round + 1} the loss is not a number on {', '.join(diverged)}; lower "
-                "training.lr"
-            )
         if len(replies) < min(self.minimum, len(ask.to)):
+            if diverged:  # which it would again, if the round were repeated
+                where = f"in round {ask.round + 1} the loss is not a number on {', '.join(diverged)}"
+                raise DivergedError(f"training diverges: {where}; lower training.lr")
             raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
         return replies
 
