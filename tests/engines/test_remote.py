@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fedrel.algorithms import METHODS, FedAvg
-from fedrel.engines.remote import Failure, Remote, TooFewError
+from fedrel.engines.remote import DIVERGED, Failure, Remote, TooFewError
+from fedrel.errors import DivergedError
 from fedrel.experiment.assembly import prepare
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import decode, encode
@@ -46,7 +47,9 @@ def one_round(replies, algorithm=None, *, announced=None, minimum=1):
         assert set(messages) == set(EVERYONE)
         assert decode(messages["p0"])["weights"]["a"].tolist() == [1.0, 2.0]
         answers = {platform: Failure("away") for platform in messages}
-        return answers | {platform: encode(reply) for platform, reply in replies.items()}
+        return answers | {
+            platform: reply if isinstance(reply, Failure) else encode(reply) for platform, reply in replies.items()
+        }
 
     engine = Remote(
         algorithm,
@@ -134,3 +137,10 @@ def test_a_cohort_smaller_than_the_minimum_must_answer_whole():
     assert one_round(everyone, minimum=9)[0] == [2.0, 2.0]
     with pytest.raises(TooFewError, match="4 of 5"):
         one_round({platform: it for platform, it in everyone.items() if platform != "p3"}, minimum=9)
+
+
+def test_too_few_replies_because_training_diverged_are_a_divergence():
+    replies = {"p0": {"weights": WEIGHTS, "sentences": 1.0, "loss": 0.0}, "p3": Failure(DIVERGED)}
+    one_round(replies, minimum=1)
+    with pytest.raises(DivergedError, match=r"in round 1 the loss is not a number on p3; lower training\.lr"):
+        one_round(replies, minimum=2)
