@@ -75,9 +75,12 @@ class Remote:
         most = most_bytes(form, weights=ask.model, sizes=self.sizes)
         arrived = self.carry(ask.task, ask.round, encoded, most)
         replies = Held()
-        diverged = [name for name, it in arrived.items() if isinstance(it, Failure) and DIVERGED in it.why]
-        for platform in ask.to:
-            accepted = self._accepted(ask, platform, arrived.get(platform, Failure("no answer")), most)
+        diverged: list[str] = []
+        for platform in ask.to:  # each reply is looked at once, since it may arrive only now
+            answer = arrived.get(platform, Failure("no answer"))
+            if isinstance(answer, Failure) and DIVERGED in answer.why:
+                diverged.append(platform)
+            accepted = self._accepted(ask, platform, answer, most)
             if accepted is not None:
                 replies.add(platform, *accepted)
         if len(replies) < min(self.minimum, len(ask.to)):
