@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.config import Data
+from fedrel.corpus.reading import Reading
 from fedrel.corpus.rules import normal_name
+from fedrel.corpus.splits import find_splits
 from fedrel.data import loading
 from fedrel.data.partition import one_after_another
 from fedrel.data.store import Dataset, iterate
+from fedrel.errors import UserError
 from tests.labelled_examples import WRITERS
 from tests.loading import all_of, load
 
@@ -162,3 +165,39 @@ def test_the_normal_form_of_a_name_is_its_own_normal_form(words):
 def test_names_are_compared_without_case_blanks_underscores_and_compatibility_forms():
     assert normal_name("New_York ") == normal_name("new  york") == normal_name("ＮＥＷ ＹＯＲＫ") == "newyork"
     assert normal_name("IL-2") != normal_name("IL2")
+
+
+# ---------------------------------------------------------------------------------- labels, documents and folders
+
+
+def test_labels_are_renamed_before_pairs_are_formed(tmp_path):
+    rows = [
+        {
+            "text": f"Ann met Bob {n}.",
+            "entities": [{"start": 0, "end": 3, "type": "p"}, {"start": 8, "end": 11, "type": "p"}],
+            "relations": [{"head": "T1", "relation": name, "tail": "T2"} for name in ("met", "saw")],
+        }
+        for n in range(40)
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for labels in ((("saw", "NA"),), (("saw", "met"),)):
+        dataset, _ = load(tmp_path / "a.jsonl", source="jsonl", labels=labels)
+        found = [it.relation for part in all_of(dataset).values() for it in part]
+        assert found == ["met"] * 40
+
+
+def test_a_lost_document_weighs_more_than_its_entities(tmp_path):
+    entities = [{"start": 2 * n, "end": 2 * n + 1, "type": "p"} for n in range(20)]
+    good = json.dumps({"text": "a " * 20, "entities": entities, "relations": []})
+    (tmp_path / "a.jsonl").write_text(f"{good}\n" * 97 + "{\n" * 3)
+    with pytest.raises(UserError, match=r"a\.jsonl:98: not a JSON object .*3 of 100 rows"):
+        list(Reading("jsonl", tmp_path / "a.jsonl").rows())
+
+
+def test_splits_below_another_folder_are_not_taken_for_train(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    WRITERS["brat"](tmp_path / "corpus", 3)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "convert.txt").write_text("No data.")
+    with pytest.raises(UserError, match=r"the splits are in .*corpus; name that folder"):
+        find_splits(tmp_path, "brat")

@@ -210,7 +210,7 @@ def test_texts_with_labels(tmp_path, make, suffix):
     assert sum(report.parts["train"].labels.values()) == 6
     assert report.shared_rows == {"train-test": 2}
     assert report.suspicious.totals == {"duplicate rows": 2}
-    assert "ready to run" in report.advice[0]
+    assert "texts with one label each" in report.advice[0]
     assert "extractor.kind=text" in report.advice[1]
 
 

@@ -98,7 +98,7 @@ def check(
     if count := len(report.passed_over):
         names = ", ".join(report.passed_over[:_PASSED_OVER]) + (", …" if count > _PASSED_OVER else "")
         tell(f"{count:,} {'file was' if count == 1 else 'files were'} passed over: {names}")
-    _tell_first(report.skipped.examples, report.skipped.total)
+    _tell_first(report.skipped.first, report.skipped.total)
     for what, shared in (
         ("pairs", report.shared_pairs),
         ("rows", report.shared_rows),

@@ -30,6 +30,7 @@ def read(path: Path, skip: Skipped) -> Iterator[tuple[str, LabelledText]]:
         header = _TAB_HEADER
     else:
         number, first = next(numbered_lines(path, Skipped()), (0, ""))
+        _require_labels(first, f"{path}:{number}")
         header = int(number == 1 and _is_header(first))
 
     def labelled(line: str, where: str) -> LabelledText | None:
@@ -52,6 +53,13 @@ def lines(texts: Iterable[Instance]) -> Iterator[str]:
     yield "text\tlabel\n"
     for text in texts:
         yield f"{' '.join(text.tokens)}\t{text.relation}\n"
+
+
+def _require_labels(line: str, where: str) -> None:
+    """Raises UserError for the header row of a file without labels, such as SST-2's test: index and sentence."""
+    names = [column.strip().lower() for column in line.split("\t")]
+    if len(names) == 2 and names[0] in ("index", "id") and names[1] in _TEXT_NAMES:
+        raise UserError(f"{where}: a file without labels; move it away, or add a column with them")
 
 
 def _is_header(line: str) -> bool:

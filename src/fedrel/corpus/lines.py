@@ -90,6 +90,8 @@ def each_object(path: Path, skip: Skipped, parse: Callable[[dict[str, Any], str]
         return
     for where, found in array_items(path):
         try:
+            if isinstance(found, UserError):
+                raise found
             if not isinstance(found, dict):
                 raise UserError(f"{where}: not a JSON object")
             row = parse(found, where)
@@ -110,7 +112,8 @@ def begins_with(path: Path, start: bytes) -> bool:
 
 def array_items(path: Path) -> Iterator[tuple[str, Any]]:
     """Every item of a file that is a JSON array, with its place (file:line, row n); only a piece of the file is in
-    memory. UserError for a file that is damaged, or that holds an item of more than LONGEST bytes.
+    memory. An item that cannot be written as UTF-8 is a UserError in its place; one is raised for a file that is
+    damaged, or that holds an item of more than LONGEST bytes.
     """
     decoder = json.JSONDecoder()
     try:
@@ -138,7 +141,11 @@ def array_items(path: Path) -> Iterator[tuple[str, Any]]:
                 if end < len(text):  # at the very end, a number may go on
                     count += 1
                     where = f"{path}:{line}, row {count}"
-                    yield where, _whole(found, text[place:end], where)
+                    try:
+                        item = _whole(found, text[place:end], where)
+                    except UserError as error:
+                        item = error
+                    yield where, item
                     line += text.count("\n", place, end)
                     place = end
                 elif ended:

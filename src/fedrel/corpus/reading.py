@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -92,13 +93,12 @@ class Reading:
         """
         self._start()
         count = 0
-        texts = self.form.texts is not None
         for where, instance in self._raw_rows():
             count += 1
-            if not texts:
-                relation = self._labels(instance.relation)
-                known = self._identities(instance)
-                instance = known if relation == known.relation else replace(known, relation=relation)
+            if self.form.texts is None:
+                instance = self._identities(instance)
+            if self.form.sentences and (relation := self._labels(instance.relation)) != instance.relation:
+                instance = replace(instance, relation=relation)
             yield where, instance
             if count % _HOPELESS == 0:
                 self._require_few_broken(count + self.marked, hopeless=True)
@@ -126,16 +126,32 @@ class Reading:
         assert self.form.documents
         self.documents = self.gold_relations = self.marked = 0
         self._left_out[0] = Skipped(strict=self.rules.bad_rows == 0)
-        for document in self.form.documents(self.path, self._left_out[0]):
-            stated = document.relations or ()
+        self._labels = Labels(self.rules, self._relations)
+        for found in self.form.documents(self.path, self._left_out[0]):
+            stated = found.relations or ()
+            document = self._relabelled(found)
             self.documents += 1
             self.gold_relations += sum(relation != NA for _, relation, _ in stated) if document.listed else len(stated)
             self.marked += 1 + len(document.annotations or ()) + len(stated)
             self._where = document.where or document.id
             yield document
 
+    def _relabelled(self, document: Document) -> Document:
+        """A document with labels as they are wanted, before pairs are formed: what means no relation is none."""
+        if document.relations is None:
+            return document
+        named = ((head, self._labels(relation), tail) for head, relation, tail in document.relations)
+        kept = tuple(it for it in named if document.listed or it[1] != NA)
+        return document if kept == document.relations else replace(document, relations=kept)
+
     def _require_few_broken(self, good: int, *, hopeless: bool = False) -> None:
-        require_few_broken(self.path, self.skipped, good, 0.5 if hopeless else self.rules.bad_rows)
+        share = 0.5 if hopeless else self.rules.bad_rows
+        skipped = self.skipped
+        require_few_broken(self.path, skipped, good, share)
+        if self.form.documents is not None and not hopeless:  # a lost document weighs more than a lost entity
+            parts = tuple(word for subjects in _SUBJECTS for word in subjects)
+            whole = Counter({why: count for why, count in skipped.broken.items() if not why.startswith(parts)})
+            require_few_broken(self.path, replace(skipped, broken=whole), self.documents, share)
 
 
 def require_few_broken(path: Path, skipped: Skipped, good: int, share: float) -> None:

@@ -15,14 +15,17 @@ from typing import Literal
 from fedrel.corpus.types import NA, Instance, Mention
 from fedrel.errors import UserError
 
+LOCAL = "local:"  # begins the id of an entity that is known in its document alone
 UNDIRECTED, DIRECTED, EVERY = "undirected", "directed", "*"
 _TYPED = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*?)\s*")
 # How public data sets call a pair without a relation; compared without case, blanks, hyphens and underscores
 _USUAL = frozenset(
     ("na", "n/a", "none", "null", "nil", "other", "others", "norelation", "norel", "notrelated", "unrelated", "false")
 )
-# In words of a label that nobody recognised: it may mean "none of them"
-_SUSPECT = re.compile(r"(?:^|[^a-z])(?:no|non|none|not|other|others|negative|neg|false|unknown|0)(?:$|[^a-z])", re.I)
+# A label of such words alone, which nobody recognised, may mean "none of them"; but not Negative_Correlation
+_SUSPECT = frozenset(("no", "non", "none", "not", "other", "others", "negative", "neg", "false", "unknown", "0"))
+_NEUTRAL = frozenset(("rel", "relation", "related", "label", "class", "type", "interaction", "effect", "sure"))
+_WORDS = re.compile(r"[a-z0-9]+")
 _FILLERS = re.compile(r"[\s_-]+")
 _BLANKS = re.compile(r"[\s_]+")
 
@@ -76,7 +79,8 @@ class Labels:
         if self._means_none(name):
             self.as_na[name] += 1
             return NA
-        if _SUSPECT.search(name):
+        words = set(_WORDS.findall(name.casefold()))
+        if words & _SUSPECT and words <= _SUSPECT | _NEUTRAL:
             self.suspects[name] += 1
         return name
 
@@ -137,7 +141,7 @@ class Identities:
             return mention
         within = mention.id or mention.local
         own = within or f"{tokens_key(instance)} {mention.start} {mention.end}"
-        return replace(mention, id=f"local:{digest(*self._scope, place, own)}")
+        return replace(mention, id=f"{LOCAL}{digest(*self._scope, place, own)}")
 
     def notes(self, *, gold: bool) -> list[str]:
         """What was merged, or kept apart. With gold labels, entities that are kept apart are nothing to speak of."""

@@ -16,10 +16,20 @@ from fedrel.errors import UserError
 _LISTED = 200_000  # files of a folder that are looked at to say which are not read
 _NAMES = {
     "train": ("train", "training"),
-    "dev": ("dev", "development", "val", "valid", "validation"),
+    "dev": ("dev", "devel", "development", "val", "valid", "validation"),
     "test": ("test", "test_gs"),
 }
-_MORE = ("set", "data", "annotated", "revised", "triples", "distant", "file", "full")  # what may follow these in names
+_MORE = (
+    "set",
+    "data",
+    "annotated",
+    "revised",
+    "triples",
+    "distant",
+    "file",
+    "full",
+    r"rev\d*",
+)  # what may follow these in names
 _PATTERNS = {
     split: re.compile(rf"(?:.*[_-])?(?:{'|'.join(names)})(?:[_-]?(?:{'|'.join(_MORE)}))*")
     for split, names in _NAMES.items()
@@ -27,6 +37,7 @@ _PATTERNS = {
 _SEVERAL = re.compile(  # train and dev in one file, beside which each has its own
     rf"(?:.*[_-])?(?:{'|'.join(_NAMES['train'])})[_-](?:{'|'.join((*_NAMES['dev'], *_NAMES['test']))})(?:[_-].*)?"
 )
+_LOOKED_AT = 1_000  # folders below one, in search of splits
 _SECOND = re.compile(r".*[_-]distant")  # of labels that nobody checked: a split only where no other file is
 
 
@@ -61,8 +72,29 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
         deeper = splits_in(inner, source)
         found = {} if deeper == {"train": inner} else deeper
     if form.documents and not form.candidates and not found:
+        if inner := _with_splits(path, source):
+            raise UserError(f"{path}: the splits are in {inner}; name that folder")
         return {"train": path}
     return found
+
+
+def _with_splits(path: Path, source: str) -> Path | None:
+    """A folder somewhere below with files or folders for two splits or more, if there is one. Without a look for it,
+    what is to be tested on would be trained on.
+    """
+    form = FORMATS[source]
+    for folder in itertools.islice(_folders(path), _LOOKED_AT):
+        entries = [it for it in folder.iterdir() if it.is_dir() or it.suffix.lower() in form.extensions]
+        if len({split_of(it, form) for it in entries} - {None}) > 1:
+            return folder
+    return None
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """The folders below one, in order, without hidden ones."""
+    for parent, names, _ in os.walk(path):
+        names[:] = sorted(name for name in names if not is_hidden(name))
+        yield from (Path(parent, name) for name in names)
 
 
 def _only_folder(path: Path) -> Path | None:
@@ -171,6 +203,8 @@ def _expected(path: Path, source: str) -> str:
     inner = folds(path, source) if not form.documents else []
     if inner:
         return f"{len(inner)} folders in it have one: name one of them, such as {inner[0]}"
+    if below := _with_splits(path, source):
+        return f"the splits are in {below}; name that folder"
     names = form.training_file or ", ".join(f"train{extension}" for extension in form.extensions)
     return f"expected {names} or the like"
 

@@ -128,6 +128,12 @@ class Skipped:
         self.broken_examples = [*self.broken_examples, *other.broken_examples][:SHOWN]
 
     @property
+    def first(self) -> list[str]:
+        """The first few of what was left out, broken rows before others."""
+        others = [it for it in self.examples if it not in self.broken_examples]
+        return [*self.broken_examples, *others][:SHOWN]
+
+    @property
     def total(self) -> int:
         return self.reasons.total()
 

@@ -19,11 +19,12 @@ from fedrel.corpus.detection import Detected, detect
 from fedrel.corpus.lines import begins_with, numbered_lines
 from fedrel.corpus.pairs import APART
 from fedrel.corpus.reading import Reading, require_few_broken
-from fedrel.corpus.rules import Rules
+from fedrel.corpus.rules import LOCAL, Rules
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.splits import find_splits, folds, passed_over
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.loading import load
+from fedrel.data.platform_folders import is_of_platforms
 from fedrel.data.sources import rules_of
 from fedrel.data.store import Dataset, Split
 from fedrel.errors import UserError, suggest
@@ -76,7 +77,7 @@ class Report:
                 kind: {"rows": count, "first": self.suspicious.first[kind]}
                 for kind, count in self.suspicious.totals.items()
             },
-            "skipped": {"reasons": dict(self.skipped.reasons), "first": self.skipped.examples},
+            "skipped": {"reasons": dict(self.skipped.reasons), "first": self.skipped.first},
             "passed_over": self.passed_over,
             "notes": self.notes,
             "next": self.advice,
@@ -109,6 +110,11 @@ def inspect(
     if not place.exists():
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[found.source]
+    if is_of_platforms(place, found.source):
+        raise UserError(
+            f"{path}: a folder of platforms; check the folder of each, and train with --set data.path={path} --set "
+            f"data.source={found.source} --set partition.kind=folder"
+        )
     data = replace(settings or config.Data(), source=found.source, path=str(path))
     documents = form.documents is not None and not (form.gold and _has_relations(place, found.source))
     if place.is_dir() and not form.documents and not _has_splits(place, found.source) and folds(place, found.source):
@@ -219,8 +225,9 @@ def _next_run(report: Report, dataset: Dataset, *, blinded: bool, settings: list
             "this, or the pairs removed from one of the two."
         )
         settings = [*settings, "data.allow_overlap=true"]
-    elif blinded:
-        yield "the entities are blinded, so nobody can tell whether a pair is in both train and test: ready to run."
+    elif blinded or all(it.startswith(LOCAL) for it in dataset.entities):
+        why = "are blinded" if blinded else "have no ids"
+        yield f"the entities {why}, so nobody can tell whether a pair is in both train and test: ready to run."
     else:
         yield "no pair is in both train and test: ready to run."
     shared, sentences = report.shared_sentences["train-test"], dataset.distinct_sentences["test"]
@@ -289,11 +296,15 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
         raise UserError(f"{report.parts['train'].path}: no texts; train needs at least one")
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
     report.shared_rows = report.suspicious.in_two_splits()
-    settings = (f"data.source={found.source}", f"data.path={path}", "extractor.kind=text", "method.name=fedavg")
-    report.advice = [
-        "texts with one label each: ready to run, with an extractor for plain text (text, bag or bert).",
-        _command("fedrel", "run", *(part for setting in settings for part in ("--set", setting))),
-    ]
+    settings = (*_as_set(data), "extractor.kind=text", "method.name=fedavg")
+    try:
+        report.notes += [note for note in load(data).notes if "left out" not in note]
+        report.advice = [
+            "texts with one label each: ready to run, with an extractor for plain text (text, bag or bert)."
+        ]
+    except UserError as error:
+        report.advice = [f"texts with one label each, which `fedrel run` refuses as they are: {error}"]
+    report.advice.append(_command("fedrel", "run", *(part for setting in settings for part in ("--set", setting))))
     return report
 
 
