@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from fedrel.cli.console import duration, err
-from fedrel.experiment.execution import Progress as RoundProgress
+from fedrel.experiment.standing import Progress as RoundProgress
 from fedrel.util.units import format_bytes
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal

@@ -5,32 +5,32 @@ Every file of the folder is a contract (see docs/files.md). The test split is op
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fedrel import config
-from fedrel.data.partition import count_labels
 from fedrel.engines.engine import Engine, Upload
 from fedrel.engines.ray import Plan, RayEngine
-from fedrel.engines.screening import Past, Screen, Suspicion, summary
+from fedrel.engines.screening import Screen, Suspicion, summary
 from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
-from fedrel.evaluation.calibration import Calibration, ece, fit_calibration
+from fedrel.evaluation.calibration import fit_calibration
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
 from fedrel.experiment.divergence import LossLimit, is_of_past_attempt, past_attempts
-from fedrel.experiment.evaluators import Evaluated, Guesses, evaluate
+from fedrel.experiment.evaluators import Evaluated, evaluate
+from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
+from fedrel.experiment.standing import Progress, Standing
 from fedrel.learning.named import Named
 from fedrel.protocol import checkpoint
 from fedrel.protocol.codec import Record
@@ -44,39 +44,6 @@ from fedrel.version import installed_version
 
 Value = TypeVar("Value", Named, float, Named | float)
 BEST = "best.safetensors"
-_SHOWN_PLATFORMS = 100
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One finished round, as written to metrics.jsonl."""
-
-    line: dict[str, Any]
-    best_round: int
-    best_score: float
-    stopped: bool
-
-
-@dataclass
-class _Standing:
-    """All that a resumed run must know, beside the weights."""
-
-    data: str = ""  # the content that the run was started on
-    rounds: int = 0
-    best_round: int = 0
-    best_score: float = -1.0
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
-    trained: int = 0  # sentences read in training, every epoch counted
-    training_seconds: float = 0.0
-    phases: dict[str, float] = field(default_factory=dict)
-    participation: dict[str, int] = field(default_factory=dict)
-    high_losses: int = 0  # rounds in a row, up to the last, whose loss is beyond the limit
-    screened: Past = field(default_factory=dict)  # what updates were like before, to compare others with
-
-    def add(self, phase: str, seconds: float) -> None:
-        self.phases[phase] = self.phases.get(phase, 0.0) + seconds
 
 
 class Execution:
@@ -101,7 +68,7 @@ class Execution:
         self.out = out
         self.tick = tick
         self.saved_rounds = 0  # what a resumed run would go on from
-        self.standing = _Standing(data=setup.dataset.folder.name)
+        self.standing = Standing(data=setup.dataset.folder.name)
         half = setup.experiment.engine.transport == "half"
         ray = engine is None and setup.experiment.engine.kind == "ray"
         # Weights stay where models train, if that is this process
@@ -161,7 +128,7 @@ class Execution:
             raise UserError(f"{self.out}: this run is finished; look at it with: fedrel show {self.out}")
         saved = checkpoint.load(self.out / "checkpoint")
         self.state = {name: self._at_home(value) for name, value in saved.state.items()}
-        self.standing = _Standing(**saved.progress)  # type: ignore[arg-type]
+        self.standing = Standing(**saved.progress)  # type: ignore[arg-type]
         self._training_seconds_before = self.standing.training_seconds
         self._screen.past = self.standing.screened
         self.saved_rounds = self.standing.rounds
@@ -383,7 +350,7 @@ class Execution:
         save_model(self.out / "model", setup, best, calibration)
         details = {
             **evaluated.details(),
-            "labels": _labels(setup),
+            "labels": labels_held(setup),
             "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
             "held": dict(setup.sites.sizes),
             "examples": [] if seen is None else examples(setup, seen),
@@ -392,8 +359,8 @@ class Execution:
                 "notes": [
                     *setup.dataset.notes,
                     *(f"begun again with a smaller learning rate: {it['why']}" for it in past_attempts(self.out)),
-                    *_notes(_held_out(setup, best_line, evaluated)),
-                    *_warnings(suspects),
+                    *held_out_notes(held_out(setup, best_line, evaluated)),
+                    *suspicion_notes(suspects),
                 ]
             },
         }
@@ -407,7 +374,7 @@ class Execution:
             "dev": best_line["dev"],
             "test": test,
             "selection": selection,
-            "calibration": _calibration(calibration, guesses),
+            "calibration": calibration_errors(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
             "sentences_per_second": standing.trained / standing.training_seconds if standing.training_seconds else 0.0,
@@ -420,7 +387,7 @@ class Execution:
         if attempts := past_attempts(self.out):
             result["restarts"] = attempts
         if setup.at_home:
-            result["held_out"] = _held_out(setup, best_line, evaluated)
+            result["held_out"] = held_out(setup, best_line, evaluated)
         write_atomic(self.out / "result.json", json.dumps(result, indent=1) + "\n")
         self.close()
         return result
@@ -428,47 +395,6 @@ class Execution:
     def close(self) -> None:
         """Lets everybody go who worked for the run; `finish` does."""
         self._engine.close()
-
-
-def _labels(setup: Setup) -> dict[str, dict[str, int]]:
-    """Who holds how many sentences of which label; of the first platforms, where there are very many."""
-    relations = setup.dataset.relations
-    return {
-        name: {relations[label]: int(count) for label, count in enumerate(count_labels(setup.dataset, rows)) if count}
-        for name, rows in itertools.islice(setup.sites.rows.items(), _SHOWN_PLATFORMS)
-    }
-
-
-def _held_out(setup: Setup, best_line: dict[str, Any], test: Evaluated) -> dict[str, dict[str, list[str]]]:
-    """Of the splits that platforms hold out: who did not say how the model does on it."""
-    without = {"dev": best_line.get("dev_without", []), "test": test.without if "test" in setup.at_home else []}
-    return {split: {"without": without[split]} for split in setup.at_home}
-
-
-def _notes(held_out: dict[str, dict[str, list[str]]]) -> Iterator[str]:
-    for split, said in held_out.items():
-        left_out = f"; not by {', '.join(said['without'])}, who did not answer" if said["without"] else ""
-        yield f"{split} was scored by the platforms, each by sentences of its own, and they sent counts{left_out}"
-
-
-def _warnings(suspects: dict[str, dict[str, Any]]) -> Iterator[str]:
-    for platform, told in suspects.items():
-        yield (
-            f"{platform} was left out of {told['left_out']} rounds, and reported in {told['reported']} more; "
-            f"the first time: {told['first']}"
-        )
-
-
-def _calibration(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:
-    """Expected calibration error of each pair's best relation: on dev, where the temperature was fitted, and test."""
-    confidences = (on_test.scores, fitted.confidence(on_test.scores))
-    before, after = (ece(confidence, on_test.right, on_test.times) for confidence in confidences)
-    return {
-        "temperature": fitted.temperature,
-        "offset": fitted.offset,
-        "dev": {"ece_before": fitted.ece_before, "ece_after": fitted.ece_after},
-        "test": {"ece_before": before, "ece_after": after},
-    }
 
 
 def _append(path: Path, lines: list[str]) -> None:
