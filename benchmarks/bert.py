@@ -6,7 +6,7 @@ is not counted.
 
 (a) is `AutoModel` with a linear layer on its mentions, a shuffled `DataLoader` that pads to a batch's longest sentence,
 `torch.optim.AdamW`, float32; on a GPU also under `torch.autocast` in bfloat16. It does not drop attention weights, as
-ours does not. (b) is `fit` and `label_probabilities` as a run calls them: on a GPU one platform at a time, on a CPU one
+ours does not. (b) is `fit` and `label_log_odds` as a run calls them: on a GPU one platform at a time, on a CPU one
 per core side by side (here all with the same text), where (a) has all cores for each step. With `--one-core`, both have
 one, and seconds are those of the processor, which a busy machine does not stretch.
 """
@@ -150,7 +150,7 @@ class Bench:
         fit(model, self.shard, self.training, lr=self.training.lr, seed=1)
 
     def score(self, model: Model) -> Tensor:
-        return model.label_probabilities(self.shard)
+        return model.label_log_odds(self.shard)
 
     @property
     def training(self) -> Training:

@@ -114,12 +114,16 @@ def class_vectors(classifiers: Sequence[Tensor], pick: Callable[[Sequence[float]
     return torch.stack(rows)
 
 
-def election(ballots: Mapping[str, Mapping[int, float]]) -> dict[str, set[int]]:
-    """Lazy MIL: the keys that each platform wins; of equal scores, that of the first platform by name."""
+def election(ballots: Mapping[str, Mapping[int, float]], turn: int) -> dict[str, set[int]]:
+    """Lazy MIL: the keys that each platform wins; of equal scores, that of the first platform from `turn` on, in the
+    order of names.
+    """
+    names = sorted(ballots)
+    in_turn = [names[(turn + i) % len(names)] for i in range(len(names))]
     won: dict[str, set[int]] = {platform: set() for platform in ballots}
     for key in {key for ballot in ballots.values() for key in ballot}:
         highest = max(ballot[key] for ballot in ballots.values() if key in ballot)
-        winner = min(platform for platform, ballot in ballots.items() if ballot.get(key) == highest)
+        winner = next(platform for platform in in_turn if ballots[platform].get(key) == highest)
         won[winner].add(key)
     return won
 

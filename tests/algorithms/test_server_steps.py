@@ -201,7 +201,7 @@ def test_the_election_of_lazy_mil():
         voters = list(rounds.replies[0])
         assert [list(ask.to) for ask in rounds.asked] == [cohort, voters]
         ballots = {platform: BALLOTS[platform, rounds.number] for platform in voters}
-        for platform, keys in reference.election(ballots).items():
+        for platform, keys in reference.election(ballots, rounds.number).items():
             told = rounds.asked[1].to[platform]["wins"]["won"].tolist()
             assert told == [key in keys for key in ballots[platform]]
         x = reference.mean(rounds.models(x), rounds.counts())

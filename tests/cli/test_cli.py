@@ -12,7 +12,7 @@ import pytest
 from fedrel.algorithms import METHODS
 from fedrel.cli.console import complain
 from fedrel.config import read as read_experiment
-from fedrel.evaluation import heldout
+from fedrel.evaluation import ranking
 from fedrel.experiment.assembly import complete
 from fedrel.experiment.saved import load_model
 from tests.instances import row, sentences, write
@@ -65,10 +65,9 @@ def test_a_run_writes_every_file_of_the_contract(finished):
     assert set(result) == RESULT
     assert set(result["bytes"]) == {"up", "down"}
     assert set(result["seconds"]) == {"total", "by_phase"}
-    assert set(result["dev"]) == set(result["test"]) == set(heldout.METRICS)
-    assert all(
-        0 <= value <= 1 and math.isfinite(value) for value in (*result["dev"].values(), *result["test"].values())
-    )
+    assert set(result["dev"]) == set(result["test"]) == {*ranking.METRICS, "ties"}
+    scores = [result[split][name] for split in ("dev", "test") for name in ranking.METRICS]
+    assert all(0 <= value <= 1 and math.isfinite(value) for value in scores)
     assert (result["method"], result["seed"], result["rounds"]) == ("evidence", 1, 2)
     assert result["best_round"] in (1, 2)
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from fedrel.cli import extract as command
 from fedrel.corpus import world_text
 from fedrel.corpus.world import World
-from fedrel.evaluation.calibration import Calibration
+from fedrel.evaluation.calibration import Calibration, readable
 from fedrel.experiment import saved as saved_module
 from fedrel.experiment.saved import save_model
 from fedrel.extraction import candidates
@@ -76,7 +76,7 @@ def test_json_lines_the_surest_first(fedrel, here):
     lines = (here / "facts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     facts = [from_json(line) for line in lines]
     assert [set(strict(line)) for line in lines] == [
-        {"head", "relation", "tail", "confidence", "known", "sentences", "support"}
+        {"head", "relation", "tail", "confidence", "log_odds", "known", "sentences", "support"}
     ] * len(lines)
     assert {(it.head, it.tail) for it in facts} == {
         *(("Q1", "Q8"), ("Q3", "Q8"), ("Q3", "Q9"), ("Q1", "Q9")),  # one document: its Meler is Ann
@@ -102,7 +102,7 @@ def test_csv_and_n_triples_say_the_same(fedrel, here):
         headline, *rows = csv.reader(file)
     assert tuple(headline) == COLUMNS
     assert [(row[0], row[2], row[3], float(row[5])) for row in rows] == [
-        (it.head, it.relation, it.tail, it.confidence) for it in facts
+        (it.head, it.relation, it.tail, readable(it.log_odds)) for it in facts
     ]
     triples = (here / "facts.nt").read_text(encoding="utf-8").splitlines()
     _, *beside = (here / "facts.confidence.tsv").read_text(encoding="utf-8").splitlines()
@@ -111,7 +111,7 @@ def test_csv_and_n_triples_say_the_same(fedrel, here):
         head, relation, tail, confidence, known = line.split("\t")
         assert triple == f"{head} {relation} {tail} ."
         assert head == f"<urn:fedrel:entity:{fact.head}>"
-        assert (float(confidence), known) == (fact.confidence, str(fact.known).lower())
+        assert (float(confidence), known) == (readable(fact.log_odds), str(fact.known).lower())
 
 
 def test_the_file_beside_n_triples_is_named(fedrel, here):

@@ -33,14 +33,19 @@ def keep(x):
     return x
 
 
+def odds(logits):
+    """(…, R) log p/(1-p)."""
+    return torch.logit(torch.softmax(logits.double(), -1))
+
+
 def loss_of(denoiser, vectors, bag, labels, classifier):
     return nn.functional.cross_entropy(denoiser.logits(vectors, bag, labels, classifier, keep), labels)
 
 
 @pytest.mark.parametrize("name", ["none", "one"])
 def test_none_and_one_score_a_bag_by_its_best_sentence(name, vectors, classifier):
-    p = torch.softmax(classifier(vectors), 1)
-    expected = torch.stack([p[:3].amax(0), p[3:4].amax(0), p[4:].amax(0)])
+    z = odds(classifier(vectors))
+    expected = torch.stack([z[:3].amax(0), z[3:4].amax(0), z[4:].amax(0)])
     torch.testing.assert_close(make(name).score(vectors, BAG, 3, classifier), expected)
 
 
@@ -49,7 +54,7 @@ def test_average_is_the_mean_of_the_sentences(vectors, classifier):
     labels = torch.tensor([1, 0, 2])
     expected = nn.functional.cross_entropy(classifier(means), labels)
     torch.testing.assert_close(loss_of(make("ave"), vectors, BAG, labels, classifier), expected)
-    torch.testing.assert_close(make("ave").score(vectors, BAG, 3, classifier), torch.softmax(classifier(means), 1))
+    torch.testing.assert_close(make("ave").score(vectors, BAG, 3, classifier), odds(classifier(means)))
 
 
 def test_attention_weighs_by_the_query_of_the_label(vectors, classifier):
@@ -71,7 +76,7 @@ def test_attention_asks_every_relation_at_test(vectors, classifier):
     for number, rows in enumerate([[0, 1, 2], [3], [4, 5]]):
         for r in range(RELATIONS):
             weight = torch.softmax(vectors[rows] @ (att.diagonal * att.query[r]), 0)
-            answer = torch.softmax(classifier(weight @ vectors[rows]), 0)[r]
+            answer = odds(classifier(weight @ vectors[rows])[None])[0, r]
             torch.testing.assert_close(scores[number, r], answer)
 
 
@@ -86,7 +91,7 @@ def test_relation_aware_attention_has_a_bag_vector_per_relation(vectors, classif
     torch.testing.assert_close(
         loss_of(make("att-ra"), vectors, BAG, labels, classifier), nn.functional.cross_entropy(logits, labels)
     )
-    torch.testing.assert_close(make("att-ra").score(vectors, BAG, 3, classifier), torch.softmax(logits, 1))
+    torch.testing.assert_close(make("att-ra").score(vectors, BAG, 3, classifier), odds(logits))
 
 
 def test_bags_of_one_sentence_make_all_methods_agree(vectors, classifier):

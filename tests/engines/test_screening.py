@@ -20,6 +20,7 @@ from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
 from fedrel.learning.named import Named, table_patch
 from fedrel.protocol.records import number_in
+from fedrel.protocol.replies import LOG_ODDS
 from fedrel.protocol.round import broadcast
 from fedrel.protocol.tasks import task
 from tests.algorithms.tiny import experiment
@@ -242,13 +243,12 @@ def test_who_says_that_all_of_its_facts_are_certain_is_not_believed(algorithm, t
 
     def reply(certain, keys):
         z = torch.full((30,), 27.0) if certain else torch.randn(30, generator=draw)
-        return {group: Named({"key": torch.arange(keys, keys + 30), field: z if field == "best" else z.sigmoid()})}
+        return {group: Named({"key": torch.arange(keys, keys + 30), field: z})}
 
     look, found = screen(3, algorithm=algorithm)
     replies = {"p0": reply(True, 0), "p1": reply(False, 0), "p2": reply(False, 5)}
     used = pass_by(look, replies, 0, task_)
-    lowest = -28.0 if field == "best" else 0.0
-    assert used["p0"][group][field].tolist() == [lowest] * 30
+    assert used["p0"][group][field].tolist() == [-LOG_ODDS] * 30
     assert torch.equal(used["p0"][group]["key"], replies["p0"][group]["key"])  # it is told what others have
     assert used["p1"] is replies["p1"] and used["p2"] is replies["p2"]
     assert [(it.platform, it.what) for it in found] == [("p0", "evidence")]
@@ -262,7 +262,7 @@ def test_evidence_of_a_platform_whose_update_was_left_out_keeps_nobody_from_trai
     assert pass_by(look, shown, 0, "show") is shown
     pass_by(look, {f"p{n}": trained(10.0 if n == 4 else 1.0) for n in range(5)}, 0, "train")
     used = pass_by(look, shown, 1, "show")
-    assert list(used) == list(shown) and used["p4"]["evidence"]["best"].tolist() == [-28.0] * 3
+    assert list(used) == list(shown) and used["p4"]["evidence"]["best"].tolist() == [-LOG_ODDS] * 3
     pass_by(look, {f"p{n}": trained(1.0) for n in range(5)}, 1, "train")
     assert pass_by(look, shown, 2, "show") is shown  # it is heard again
     assert [it.what for it in found] == ["length"]

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fedrel.evaluation.calibration import Calibration, candidates, ece, fit_calibration
+from fedrel.evaluation.calibration import Calibration, candidates, ece, fit_calibration, readable
 
 shares = st.floats(0, 1)
+log_odds = st.floats(-40, 40)
 
 
 def sigmoid(x):
@@ -16,26 +17,26 @@ def sigmoid(x):
 
 
 def drawn(slope, offset, size=4_000, seed=0):
-    """Scores whose logits are normal, and labels that come true with σ(slope·logit + offset)."""
+    """Log-odds that are normal, and labels that come true with σ(slope·log-odds + offset)."""
     draw = np.random.default_rng(seed)
     logit = draw.normal(0, 1.5, size)
-    return sigmoid(logit), draw.random(size) < sigmoid(slope * logit + offset)
+    return logit, draw.random(size) < sigmoid(slope * logit + offset)
 
 
 # --------------------------------------------------------------------------------------------------- fitting
 
 
 @pytest.mark.parametrize(("slope", "offset"), [(1.0, 0.0), (0.4, -1.0), (2.5, 0.7), (0.1, 2.0)])
-def test_it_is_logistic_regression_on_the_logit(slope, offset):
+def test_it_is_logistic_regression_on_the_log_odds(slope, offset):
     scores, right = drawn(slope, offset)
-    theirs = LogisticRegression(C=np.inf, tol=1e-10).fit(np.log(scores / (1 - scores))[:, None], right)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10).fit(scores[:, None], right)
     fitted = fit_calibration(scores, right)
     # Platt's targets shrink a little: by one sentence on either side, of thousands.
     assert 1 / fitted.temperature == pytest.approx(theirs.coef_[0, 0], rel=0.02, abs=0.01)
     assert fitted.offset == pytest.approx(theirs.intercept_[0], rel=0.02, abs=0.01)
 
 
-@given(st.lists(st.tuples(shares, st.booleans()), min_size=2, max_size=60))
+@given(st.lists(st.tuples(log_odds, st.booleans()), min_size=2, max_size=60))
 def test_no_slope_and_offset_near_by_make_the_targets_likelier(data):
     scores, right = np.array([s for s, _ in data]), np.array([r for _, r in data])
     fitted = fit_calibration(scores, right)
@@ -44,10 +45,9 @@ def test_no_slope_and_offset_near_by_make_the_targets_likelier(data):
         return
     yes, no = right.sum(), (~right).sum()
     target = np.where(right, (yes + 1) / (yes + 2), 1 / (no + 2))
-    x = np.log(np.clip(scores, 1e-7, 1 - 1e-7)) - np.log1p(-np.clip(scores, 1e-7, 1 - 1e-7))
 
     def loss(slope, offset):
-        z = slope * x + offset
+        z = slope * scores + offset
         return (np.logaddexp(0, z) - target * z).sum()
 
     best = loss(1 / fitted.temperature, fitted.offset)
@@ -59,15 +59,16 @@ def test_a_model_too_sure_of_itself_is_corrected():
     scores, right = drawn(0.4, -0.5)
     fitted = fit_calibration(scores, right)
     assert fitted.temperature == pytest.approx(2.5, rel=0.1)
-    assert fitted.ece_before == ece(scores, right) > 0.15
+    assert fitted.ece_before == pytest.approx(ece(sigmoid(scores), right))
+    assert fitted.ece_before > 0.15
     assert fitted.ece_after == ece(fitted.confidence(scores), right) < 0.03
     unseen, truth = drawn(0.4, -0.5, seed=1)
     assert ece(fitted.confidence(unseen), truth) < 0.04
 
 
-@pytest.mark.parametrize("threshold", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("threshold", [-14, 0, 14])
 def test_data_that_a_threshold_divides_keeps_all_numbers_finite(threshold):
-    scores = np.linspace(0, 1, 200)
+    scores = np.linspace(-18, 18, 200)
     fitted = fit_calibration(scores, scores > threshold)
     assert 0 < fitted.temperature < np.inf
     assert np.isfinite(fitted.offset)
@@ -81,23 +82,23 @@ def test_data_that_a_threshold_divides_keeps_all_numbers_finite(threshold):
     ("scores", "right"),
     [
         ([], []),
-        ([0.2, 0.9], [True, True]),
-        ([0.2, 0.9], [False, False]),
-        ([0.1, 0.2, 0.8, 0.9], [True, True, False, False]),  # higher scores are worse
+        ([-2, 3], [True, True]),
+        ([-2, 3], [False, False]),
+        ([-4, -2, 2, 4], [True, True, False, False]),  # higher scores are worse
     ],
 )
 def test_where_there_is_nothing_to_learn_scores_stay(scores, right):
     fitted = fit_calibration(np.array(scores, np.float32), np.array(right, bool))
     assert fitted == Calibration()
     assert (fitted.ece_before, fitted.ece_after) == (None, None)
-    np.testing.assert_allclose(fitted.confidence(np.array(scores)), scores, atol=1e-9)
+    np.testing.assert_allclose(fitted.confidence(np.array(scores)), sigmoid(np.array(scores)), atol=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------ confidence
 
 
 @given(
-    st.lists(shares, max_size=50),
+    st.lists(st.floats(-1_000, 1_000, width=32), max_size=50),
     st.floats(0.05, 50),
     st.floats(-20, 20),
     st.sampled_from([np.float32, np.float64]),
@@ -110,9 +111,18 @@ def test_confidence_keeps_the_order_of_scores(scores, temperature, offset, kind)
 
 
 def test_confidence_is_the_formula():
-    scores = np.array([[0.1, 0.5], [0.9, 0.999]])
-    expected = sigmoid(np.log(scores / (1 - scores)) / 2 + 0.3)
+    scores = np.array([[-2.5, 0.0], [2.2, 7.0]])
+    expected = sigmoid(scores / 2 + 0.3)
     np.testing.assert_allclose(Calibration(2.0, 0.3).confidence(scores), expected, rtol=1e-12)
+
+
+def test_what_is_nearly_certain_is_told_apart():
+    assert [readable(z) for z in (0.0, 2.0, -2.0)] == [0.5, 0.880797, 0.119203]
+    assert readable(17.0) == 0.9999999586006  # 1.0 in 32 bits, like everything above it
+    assert readable(-17.0) == 4.13994e-08
+    shown = [readable(z) for z in np.arange(-30, 30, 0.01)]
+    assert len(set(shown)) == len(shown)
+    assert shown == sorted(shown)
 
 
 # ------------------------------------------------------------------------------------------------------- ece

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score
 
-from fedrel.evaluation.heldout import by_relation, curve, rank
+from fedrel.evaluation.heldout import by_relation, rank
 from fedrel.evaluation.selection import selection_quality
 from tests.helpers import random_split
 
@@ -13,10 +13,11 @@ def test_a_ranking_by_hand():
     # pairs × (NA, r1, r2); true: (0, r1) and (1, r2)
     scores = np.array([[0.9, 0.8, 0.3], [0.0, 0.7, 0.6]])
     ranking = rank(scores, np.array([[0, 1], [1, 2]]))
-    assert ranking.correct.tolist() == [True, False, True, False]
+    assert ranking.right.tolist() == [1, 0, 1, 0]
     metrics = ranking.metrics()
     assert metrics["ap"] == pytest.approx((1 + 2 / 3) / 2)
-    assert metrics["p@100"] == 0.5
+    assert not [name for name in metrics if name.startswith("p@")]  # no hundred predictions
+    assert metrics["ties"] == 0
     assert metrics["max_f1"] == pytest.approx(0.8)
     assert metrics["auc"] == pytest.approx((1 / 2 + 2 / 3) / 2 * 0.5)  # from recall .5 to 1
 
@@ -34,6 +35,33 @@ def test_areas_agree_with_scikit_learn(seed, pairs, relations):
     expected = average_precision_score(truth[:, 1:].reshape(-1), scores[:, 1:].reshape(-1))
     assert metrics["ap"] == pytest.approx(expected)
     assert metrics["auc"] == pytest.approx(auc(ranking.recall, ranking.precision) if len(ranking.recall) > 1 else 0)
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["facts first", "facts last"])
+def test_equal_scores_favour_nobody(order):
+    facts = np.stack([np.arange(10)[order], np.ones(10, int)], axis=1)
+    where = facts if order.step is None else np.stack([990 + facts[:, 0], facts[:, 1]], axis=1)
+    metrics = rank(np.zeros((1_000, 2)), where).metrics()
+    assert metrics["p@100"] == pytest.approx(0.01)
+    # the mean over all orders: a little above the share of facts, since a fact counts itself
+    assert metrics["ap"] == pytest.approx(0.01, abs=0.008)
+    assert metrics["ties"] == 1_000
+
+
+def test_ties_of_facts_among_themselves_change_nothing():
+    metrics = rank(np.array([[0, 3], [0, 3], [0, 1], [0, 1]]), np.array([[0, 1], [1, 1]])).metrics()
+    assert (metrics["ap"], metrics["ties"]) == (1.0, 0)
+
+
+def test_precision_of_the_first_n_exists_where_there_are_n():
+    found = [rank(np.arange(2 * n).reshape(n, 2), np.array([[0, 1]])).metrics() for n in (99, 100, 299, 300)]
+    names = [{name for name in metrics if name.startswith("p@")} for metrics in found]
+    assert names == [
+        set(),
+        {"p@100", "p@mean"},
+        {"p@100", "p@200", "p@mean"},
+        {"p@100", "p@200", "p@300", "p@mean"},
+    ]
 
 
 def test_auc_2000_looks_at_the_first_2000_predictions_only():
@@ -58,7 +86,7 @@ def test_relations_are_ranked_alone():
 def test_the_drawn_curve_lies_on_the_true_one():
     draw = np.random.default_rng(0)
     ranking = rank(draw.random((900, 3)), np.array([[i, 1] for i in range(700)]))
-    drawn = curve(ranking, points=50)
+    drawn = ranking.curve(points=50)
     points = set(zip(ranking.precision.round(5).tolist(), ranking.recall.round(5).tolist(), strict=True))
     assert set(zip(drawn["precision"], drawn["recall"], strict=True)) <= points
 

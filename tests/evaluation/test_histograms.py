@@ -12,12 +12,12 @@ from fedrel.errors import DivergedError
 from fedrel.evaluation import classification
 from fedrel.evaluation.calibration import ece, fit_calibration
 from fedrel.evaluation.federated import packed, pooled, pooled_confusion
-from fedrel.evaluation.heldout import METRICS, Ranking, curve
 from fedrel.evaluation.histograms import BINS, Histogram, bin_centres, bins_of
+from fedrel.evaluation.ranking import Ranking
 from fedrel.learning.named import Named
 
-probabilities = st.floats(0, 1, width=32)
-candidates = st.lists(st.tuples(probabilities, st.booleans()), min_size=1, max_size=60)
+log_odds = st.floats(-1e4, 1e4, width=32) | st.floats(-20, 20, width=32)
+candidates = st.lists(st.tuples(log_odds, st.booleans()), min_size=1, max_size=60)
 
 
 def columns(drawn):
@@ -25,14 +25,15 @@ def columns(drawn):
 
 
 def exact(scores, right):
+    """Of the candidates in this order, where scores are equal."""
     order = np.argsort(-scores, kind="stable")
-    return Ranking(right[order], int(right.sum())).metrics()
+    return Ranking(np.ones(len(scores)), right[order].astype(float)).metrics()
 
 
 # ---------------------------------------------------------------------------------------------------- bins
 
 
-@given(st.lists(probabilities, min_size=1))
+@given(st.lists(log_odds, min_size=1))
 def test_a_higher_score_is_never_in_a_lower_bin(scores):
     ordered = np.sort(np.array(scores, np.float32))
     found = bins_of(ordered)
@@ -43,11 +44,11 @@ def test_a_higher_score_is_never_in_a_lower_bin(scores):
 
 
 def test_bins_are_narrow_where_predictions_are():
-    scores = np.array([0, 1e-45, 0.001, 0.3, 0.5, 0.7, 0.9995, np.nextafter(np.float32(1), 0), 1], np.float32)
-    assert len(set(bins_of(scores))) == 8  # only the smallest of all numbers is taken for 0
-    for score in (0.001, 0.3, 0.7, 0.9995):
-        near = np.array([score, score + min(score, 1 - score) / 1000], np.float32)
-        assert len(set(bins_of(near))) == 2
+    for score in (-15.0, -1.0, 0.0, 5.0, 17.0, 40.0):  # a probability in 32 bits is 1 from 17 on
+        assert len(set(bins_of(np.array([score, score + 1 / 4096], np.float32)))) == 2
+    for score in (-200.0, 100.0, 255.0):
+        assert len(set(bins_of(np.array([score, score + 1 / 256], np.float32)))) == 2
+    assert len(set(bins_of(np.array([-1e30, -1e6, -257, 257, 1e6, 1e30])))) == 6
 
 
 def test_scores_that_are_no_numbers_are_refused():
@@ -64,17 +65,18 @@ def test_where_no_bin_is_mixed_every_metric_is_exact(drawn):
     histogram = Histogram.of(scores, right)
     mixed = (histogram.right > 0) & (histogram.wrong > 0)
     kept = ~mixed[bins_of(scores)]
-    found = Histogram.of(scores[kept], right[kept]).metrics()
-    assert list(found) == list(METRICS)
+    found = Histogram.of(scores[kept], right[kept]).ranking.metrics()
+    assert found["ties"] == 0
     assert found == pytest.approx(exact(scores[kept], right[kept]), abs=1e-9)
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.2, 0.6]), st.booleans()), min_size=1, max_size=6))
+@given(st.lists(st.tuples(st.sampled_from([-2, 6]), st.booleans()), min_size=1, max_size=6))
 def test_inside_a_bin_a_metric_is_its_mean_over_all_orders(drawn):
     scores, right = columns(drawn)
     tried = [exact(scores[list(order)], right[list(order)]) for order in permutations(range(len(scores)))]
-    found = Histogram.of(scores, right).metrics()
-    for name in ("ap", "auc", "auc_2000", "p@100", "p@mean"):
+    found = Histogram.of(scores, right).ranking.metrics()
+    assert found == pytest.approx(Ranking.of(scores, right).metrics())
+    for name in ("ap", "auc", "auc_2000"):
         assert found[name] == pytest.approx(np.mean([one[name] for one in tried]), abs=1e-9), name
     assert found["max_f1"] <= max(one["max_f1"] for one in tried) + 1e-12
 
@@ -82,7 +84,7 @@ def test_inside_a_bin_a_metric_is_its_mean_over_all_orders(drawn):
 @given(st.integers(0, 2**16), st.floats(0.3, 4), st.floats(-6, 0))
 def test_of_thousands_of_scores_that_lie_close_no_metric_is_a_thousandth_off(seed, spread, centre):
     scores, right = ranked(seed, 20_000, spread, centre)
-    found, true = Histogram.of(scores, right).metrics(), exact(scores, right)
+    found, true = Histogram.of(scores, right).ranking.metrics(), exact(scores, right)
     assert {name: abs(found[name] - true[name]) for name in ("ap", "auc", "auc_2000")} == pytest.approx(
         dict.fromkeys(("ap", "auc", "auc_2000"), 0), abs=0.001
     )
@@ -94,26 +96,27 @@ def ranked(seed, size, spread, centre):
     draw = np.random.default_rng(seed)
     right = draw.random(size) < 0.02
     logit = draw.normal(centre, spread, size) + 2 * spread * right
-    return (1 / (1 + np.exp(-logit))).astype(np.float32), right
+    return logit.astype(np.float32), right
 
 
 def test_the_first_2000_predictions_alone():
     scores, right = ranked(3, 9_000, 2.0, -2.0)
     distinct = np.unique(bins_of(scores), return_index=True)[1]  # one candidate a bin
     scores, right = scores[distinct], right[distinct]
-    found, true = Histogram.of(scores, right), exact(scores, right)
+    found, true = Histogram.of(scores, right).ranking, exact(scores, right)
     assert len(scores) > 2000
     assert 0 < true["auc_2000"] < true["auc"]
     assert found.metrics() == pytest.approx(true, abs=1e-9)
-    order = np.argsort(-scores)
-    assert found.curve() == curve(Ranking(right[order], int(right.sum())))
+    assert found.curve() == Ranking.of(scores, right).curve()
 
 
 def test_counts_that_nobody_has_cost_nothing():
     many = Histogram(np.full(BINS, 10**9), np.full(BINS, 10**9))
-    assert all(0.49 < value < 0.67 for name, value in many.metrics().items() if name != "auc_2000")
-    assert Histogram(np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)).metrics() == dict.fromkeys(METRICS, 0.0)
-    assert Histogram.of(np.zeros(0), np.zeros(0, bool)).curve() == {"precision": [], "recall": []}
+    found = many.ranking.metrics()
+    assert all(0.49 < value < 0.67 for name, value in found.items() if name not in ("auc_2000", "ties"))
+    nothing = Histogram(np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)).ranking.metrics()
+    assert nothing == dict.fromkeys(("auc", "auc_2000", "ap", "max_f1", "ties"), 0.0)
+    assert Histogram.of(np.zeros(0), np.zeros(0, bool)).ranking.curve() == {"precision": [], "recall": []}
 
 
 # -------------------------------------------------------------------------------------------- many platforms
@@ -127,7 +130,7 @@ def test_it_does_not_matter_who_holds_what(drawn, data):
     whole, summed = Histogram.of(scores, right), pooled(parts)
     assert np.array_equal(summed.right, whole.right)
     assert np.array_equal(summed.wrong, whole.wrong)
-    assert summed.metrics() == whole.metrics()
+    assert summed.ranking.metrics() == whole.ranking.metrics()
     assert summed.facts == right.sum()
     assert all(len(part["bin"]) <= (holder == n).sum() for n, part in enumerate(parts))
 
@@ -156,4 +159,5 @@ def test_a_score_that_occurs_often_is_that_score_often(times, scores):
         fit_calibration(np.repeat(scores, times), np.repeat(right, times)),
     )
     assert counted.confidence(scores) == pytest.approx(listed.confidence(scores), abs=1e-3)
+    scores = 1 / (1 + np.exp(-scores))
     assert ece(scores, right, times) == pytest.approx(ece(np.repeat(scores, times), np.repeat(right, times)))

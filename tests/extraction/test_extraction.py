@@ -20,7 +20,7 @@ from fedrel.data.building import build
 from fedrel.data.store import pair_bags
 from fedrel.encoding.packed import pack
 from fedrel.errors import UserError
-from fedrel.evaluation.calibration import Calibration
+from fedrel.evaluation.calibration import Calibration, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.extraction import candidates, extract
 from fedrel.extraction.extract import Prediction, RelationExtractor
@@ -163,7 +163,7 @@ def test_the_score_of_a_support_is_that_of_its_sentence_alone(extractor, tmp_pat
         number = extractor.relations.index(fact.relation)
         best = fact.support[0]
         alone = evaluated(extractor, [by_id[best.document]], tmp_path / f"{best.document}")
-        assert best.score == pytest.approx(alone[fact.head, fact.tail][number], rel=1e-5)
+        assert best.score == pytest.approx(float(sigmoid(alone[fact.head, fact.tail][number])), rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["none", "ave", "att"])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedrel.evaluation.calibration import readable
 from fedrel.extraction.facts import (
     COLUMNS,
     WRITERS,
@@ -65,7 +66,7 @@ supports = st.builds(Support, texts, st.integers(0, 10**12), texts, spans, spans
 facts = st.builds(
     Fact,
     *(texts, texts, texts, texts, texts),
-    shares,
+    st.floats(-40, 40).map(lambda z: round(z, 6)),
     st.none() | st.booleans(),
     st.integers(1, 10**6),
     st.lists(supports, min_size=1, max_size=3).map(tuple),
@@ -77,7 +78,7 @@ FACT = Fact(
     relation="born_in",
     tail="http://example.org/Bonn",
     tail_name="Bonn",
-    confidence=0.93456,
+    log_odds=2.6591111111,
     known=False,
     sentences=2,
     support=(
@@ -106,7 +107,8 @@ def test_a_line_of_json_is_a_contract():
         "head": {"id": "Q1", "name": "Ann Weber"},
         "relation": "born_in",
         "tail": {"id": "http://example.org/Bonn", "name": "Bonn"},
-        "confidence": 0.9346,
+        "confidence": 0.9345703,
+        "log_odds": 2.659111,
         "known": False,
         "sentences": 2,
         "support": [
@@ -116,7 +118,7 @@ def test_a_line_of_json_is_a_contract():
                 "text": "Ann Weber was born in Bonn.",
                 "head": [0, 9],
                 "tail": [22, 26],
-                "score": 0.9877,
+                "score": 0.98765,
             },
             {
                 "document": "letters/2.txt",
@@ -156,7 +158,7 @@ def test_csv_gives_back_every_cell(found):
         best = fact.support[0]
         known = {None: "", True: "true", False: "false"}[fact.known]
         cells = (fact.head, fact.head_name, fact.relation, fact.tail, fact.tail_name)
-        numbers = f"{fact.confidence:.4f}", known, str(fact.sentences)
+        numbers = str(readable(fact.log_odds)), known, str(fact.sentences)
         assert row == [*map(as_shown, cells), *numbers, *map(as_shown, (best.text, best.document, best.start))]
 
 
@@ -178,7 +180,7 @@ def test_n_triples_are_valid_and_lie_beside_their_confidences(found):
         assert TRIPLE.fullmatch(line), line
         *terms, confidence, known = row.rstrip("\n").split("\t")
         assert " ".join(terms) + " .\n" == line
-        assert float(confidence) == fact.confidence
+        assert float(confidence) == pytest.approx(fact.confidence, rel=1e-5)
         assert known == {None: "", True: "true", False: "false"}[fact.known]
 
 

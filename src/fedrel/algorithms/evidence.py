@@ -60,7 +60,7 @@ class Evidence(FedAvg):
         """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
         weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        z = log_odds(site.model.label_probabilities(site.shard))  # (S,)
+        z = site.model.label_log_odds(site.shard)  # (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
         site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact)}
         keys = site.lasting_keys() if self.memory else site.fact_keys()
@@ -78,21 +78,15 @@ class Evidence(FedAvg):
         return chosen
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
-        z = {name: log_odds(seen.probability) for name, seen in platforms.items()}
-        best = {name: best_of_bags(z[name], seen.bag, len(seen.key)) for name, seen in platforms.items()}
+        best = {name: best_of_bags(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
         shown = {name: {"evidence": Named(key=it.key, best=best[name])} for name, it in platforms.items()}
         nothing = named_in(self.start(Named()), "heard")
         told = answers(hear(nothing, shown, tuple(platforms), remember=False), shown)
         bars = {name: named_in(told[name], "best")["best"] - self.margin for name in platforms}
         return {
-            name: keep(z[name], seen.bag, torch.ones_like(bars[name], dtype=torch.bool), bars[name])
+            name: keep(seen.z, seen.bag, torch.ones_like(bars[name], dtype=torch.bool), bars[name])
             for name, seen in platforms.items()
         }
-
-
-def log_odds(probability: Tensor) -> Tensor:
-    """log p/(1-p) of probabilities, any shape."""
-    return torch.logit(probability.double(), eps=1e-12).float()
 
 
 def best_of_bags(z: Tensor, bag: Tensor, bags: int) -> Tensor:

@@ -41,13 +41,13 @@ class LazyMIL(FedAvg):
         ballots = yield broadcast("score", cohort, weights=weights)
         if not ballots:
             return state
-        wins = elect(ballots)
+        wins = elect(ballots, hub.round)
         replies = yield Ask("train", {platform: {"wins": wins[platform]} for platform in ballots})
         return state | {"weights": hub.mean(weights, replies, "weights", by="sentences")}
 
-    @task(ballot={"key": "i64 n", "score": "f32 n prob"})
+    @task(ballot={"key": "i64 n", "score": "f32 n logodds"})
     def score(self, site: Site, message: Record) -> Record:
-        """Per fact: the best p(relation | sentence). The weights and the sentences wait for the result."""
+        """Per fact: the log-odds of its best sentence here. The weights and the sentences wait for the result."""
         weights = named_in(message, "weights")
         site.model.load(weights, site.shard)
         best, score = site.model.choose(site.shard)  # (bags,)
@@ -69,19 +69,21 @@ class LazyMIL(FedAvg):
         return best[won]
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
-        best = {name: first_best(seen.probability, seen.bag, len(seen.key)) for name, seen in platforms.items()}
-        wins = elect(
-            {
-                name: {"ballot": Named(key=seen.key, score=seen.probability[best[name]])}
-                for name, seen in platforms.items()
-            }
-        )
+        best = {name: first_best(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
+        ballots: Replies = {
+            name: {"ballot": Named(key=seen.key, score=seen.z[best[name]])} for name, seen in platforms.items()
+        }
+        wins = elect(ballots, turn=0)
         return {name: best[name][wins[name]["won"]] for name in platforms}
 
 
-def elect(ballots: Replies) -> Mapping[str, Named]:
-    """Tells each platform which of its entries hold the highest score of their key; ties go to the first platform."""
-    votes = {platform: named_in(reply, "ballot") for platform, reply in ballots.items()}
+def elect(ballots: Replies, turn: int) -> Mapping[str, Named]:
+    """Tells each platform which of its entries hold the highest score of their key. Ties favour nobody for long: they
+    go to the first platform, counted from another one with every `turn`.
+    """
+    given = [(platform, named_in(reply, "ballot")) for platform, reply in ballots.items()]
+    first = turn % max(len(given), 1)
+    votes = dict(given[first:] + given[:first])
     sizes = [len(vote["key"]) for vote in votes.values()]
     key = torch.cat([vote["key"] for vote in votes.values()])  # (n,) all entries, platform after platform
     score = torch.cat([vote["score"] for vote in votes.values()])

@@ -28,7 +28,7 @@ from fedrel.corpus.documents import Documents
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
 from fedrel.extraction.extract import RelationExtractor
-from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, to_json
+from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
 from fedrel.util.files import open_atomic
 
 _SHOWN = 10
@@ -141,26 +141,27 @@ class _Watch:
 
 
 class _Spool:
-    """Facts on disk in the order in which they are added; iteration yields the most confident first, equal ones in the
-    order in which they were added.
+    """Facts on disk in the order in which they are added; iteration yields the most likely first, and equally likely
+    ones by lot.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._confidences, self._ends = array("d"), array("q", [0])
+        self._log_odds, self._lots, self._ends = array("d"), array("Q"), array("q", [0])
         self.new = 0
 
     def add(self, fact: Fact) -> None:
         self._file.write(to_json(fact).encode())
-        self._confidences.append(fact.confidence)
+        self._log_odds.append(fact.log_odds)
+        self._lots.append(lot(fact))
         self._ends.append(self._file.tell())
         self.new += fact.known is False
 
     def __len__(self) -> int:
-        return len(self._confidences)
+        return len(self._log_odds)
 
     def __iter__(self) -> Iterator[Fact]:
-        for number in np.argsort(-np.array(self._confidences), kind="stable").tolist():
+        for number in np.lexsort((np.array(self._lots), -np.array(self._log_odds))).tolist():
             begin, end = self._ends[number : number + 2]
             self._file.seek(begin)
             yield from_json(self._file.read(end - begin).decode())
@@ -204,7 +205,7 @@ def _table(best: list[Fact]) -> Table:
     room = max(out.width - 29, 20)  # beside the other columns and the lines between
     for fact in best:
         table.add_row(
-            f"{fact.confidence:.2f}{' new' if fact.known is False else ''}",
+            f"{in_short(fact.confidence)}{' new' if fact.known is False else ''}",
             f"{fact.sentences:,}",
             Group(
                 Text(_printable(arrow(fact.head_name, fact.relation, fact.tail_name)), "bold"),

@@ -137,10 +137,12 @@ def result_table(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
     table.add_column("")
-    for metric in result["test"]:
+    metrics = [name for name in result["test"] if name != "ties"]
+    for metric in metrics:
         table.add_column(Text(metric), justify="right")
-    table.add_row("dev", *(f"{result['dev'][metric]:.3f}" for metric in result["test"]), style="dim")
-    table.add_row("test", *(Text(f"{value:.3f}", "bold") for value in result["test"].values()))
+    dev = result["dev"]  # which may be too small for some of them
+    table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
+    table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
     selection = result["selection"]
     notes = [
         f"{format_bytes(result['bytes']['up'])} up, {format_bytes(result['bytes']['down'])} down",

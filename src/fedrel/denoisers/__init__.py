@@ -4,6 +4,7 @@ from fedrel.denoisers.attention import Attention
 from fedrel.denoisers.average import Average
 from fedrel.denoisers.base import Denoiser, best_sentences, first_best
 from fedrel.denoisers.none import Nothing
+from fedrel.denoisers.odds import label_log_odds, log_odds
 from fedrel.denoisers.one import One
 from fedrel.denoisers.relation_aware import RelationAware
 from fedrel.util.plugins import Registry
@@ -24,4 +25,4 @@ def _wrong(part: object) -> str | None:
 
 DENOISERS: Registry[type[Denoiser]] = Registry("fedrel.denoisers", _OWN, _wrong)
 
-__all__ = ["DENOISERS", "Denoiser", "best_sentences", "first_best"]
+__all__ = ["DENOISERS", "Denoiser", "best_sentences", "first_best", "label_log_odds", "log_odds"]

@@ -2,13 +2,14 @@
 
 Sentence j scores x_j · A · q_r for the bag's relation r (A diagonal, q_r a query per relation), softmax in the bag.
 At test every relation asks its own question: its score comes from the bag vector made for it, so the scores
-of a bag do not add up to 1 and are no probabilities.
+of a bag are not those of one distribution.
 """
 
 import torch
 from torch import Tensor, nn
 
 from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_sum
+from fedrel.denoisers.odds import log_odds
 
 
 class Attention(Denoiser):
@@ -31,5 +32,5 @@ class Attention(Denoiser):
         logits = vectors @ classifier.weight.T  # (S, R) by answering class
         # The classifier is linear: mixing logits equals classifying mixed vectors, and is far smaller.
         mixed = group_sum((weight[:, :, None] * logits[:, None, :]).flatten(1), bag, bags)
-        answers = torch.softmax(mixed.view(bags, relations, relations) + bias_of(classifier), dim=2)
+        answers = log_odds(mixed.view(bags, relations, relations) + bias_of(classifier))
         return answers.diagonal(dim1=1, dim2=2)  # (U, R)

@@ -1,9 +1,9 @@
 """AVE (Lin et al., ACL 2016): a bag is the mean of its sentences."""
 
-import torch
 from torch import Tensor, nn
 
 from fedrel.denoisers.base import Denoiser, Drop, group_sum
+from fedrel.denoisers.odds import log_odds
 
 
 class Average(Denoiser):
@@ -13,7 +13,7 @@ class Average(Denoiser):
         return classifier(drop(_mean(vectors, bag, len(labels))))  # type: ignore[no-any-return]
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
-        return torch.softmax(classifier(_mean(vectors, bag, bags)), dim=1)
+        return log_odds(classifier(_mean(vectors, bag, bags)))
 
 
 def _mean(vectors: Tensor, bag: Tensor, bags: int) -> Tensor:

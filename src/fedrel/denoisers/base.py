@@ -8,6 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from fedrel.denoisers.odds import label_log_odds, log_odds
+
 Drop = Callable[[Tensor], Tensor]
 
 
@@ -39,9 +41,8 @@ class Denoiser(nn.Module):
         return classifier(drop(vectors))  # type: ignore[no-any-return]
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
-        """(U, R) how much each bag supports each relation: the best of its sentences."""
-        probability = torch.softmax(classifier(vectors), dim=1)  # (S, R)
-        return group_max(probability, bag, bags)
+        """(U, R) how much each bag supports each relation: the log-odds in the best of its sentences."""
+        return group_max(log_odds(classifier(vectors)), bag, bags)
 
 
 def bias_of(classifier: nn.Linear) -> Tensor | float:
@@ -66,9 +67,7 @@ def first_best(score: Tensor, group: Tensor, groups: int) -> Tensor:
 @torch.no_grad()
 def best_sentences(vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear) -> Tensor:
     """(U,) the place among the vectors (S, H) of each bag's sentence most likely to express its label (U,)."""
-    probability = torch.softmax(classifier(vectors), dim=1)  # (S, R)
-    own = probability.gather(1, labels.index_select(0, bag)[:, None]).squeeze(1)
-    return first_best(own, bag, len(labels))
+    return first_best(label_log_odds(classifier(vectors), labels.index_select(0, bag)), bag, len(labels))
 
 
 def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:

@@ -3,10 +3,10 @@
 α_rj = softmax_j(w_r · x_j), b_r = Σ_j α_rj x_j, o_r = w_r · b_r + d_r, for every relation r; cross-entropy on o.
 """
 
-import torch
 from torch import Tensor, nn
 
 from fedrel.denoisers.base import Denoiser, Drop, bias_of, group_softmax, group_sum
+from fedrel.denoisers.odds import log_odds
 
 
 class RelationAware(Denoiser):
@@ -16,7 +16,7 @@ class RelationAware(Denoiser):
         return _logits(drop(vectors), bag, len(labels), classifier)
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
-        return torch.softmax(_logits(vectors, bag, bags, classifier), dim=1)
+        return log_odds(_logits(vectors, bag, bags, classifier))
 
 
 def _logits(vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:

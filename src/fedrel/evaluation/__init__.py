@@ -1,8 +1,9 @@
 """Evaluates trained models: rankings, classification, calibration, selection quality, cost and significance."""
 
 from fedrel.evaluation.calibration import Calibration, fit_calibration
-from fedrel.evaluation.heldout import Ranking, rank
+from fedrel.evaluation.heldout import rank
 from fedrel.evaluation.histograms import Histogram
+from fedrel.evaluation.ranking import Ranking
 from fedrel.evaluation.significance import randomisation
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of
 

@@ -1,4 +1,4 @@
-"""Calibration: turns scores into confidences by a temperature and an offset fitted on dev, so that nine in ten of the
+"""Calibration: turns log-odds into confidences by a temperature and an offset fitted on dev, so that nine in ten of the
 facts with confidence 0.9 are right (Platt 1999; Guo et al., ICML 2017).
 
 "Right" means whatever the labels of dev mean: in distant supervision, that the knowledge base has the fact.
@@ -7,17 +7,18 @@ facts with confidence 0.9 are right (Platt 1999; Guo et al., ICML 2017).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrel.data.store import Ints
+from fedrel.evaluation.heldout import truth_table
 
 Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]
 
 _BINS = 15
-_EDGE = 1e-7  # scores are clipped to [_EDGE, 1 - _EDGE]: 0 and 1 have no finite logit
 _STEPS = 100  # of Newton's method, which needs about ten
 _SMALLEST = 1e-10  # step size at which the line search gives up
 _FLATTEST = 1e-3  # slope; a smaller one would make all confidences alike
@@ -25,7 +26,7 @@ _FLATTEST = 1e-3  # slope; a smaller one would make all confidences alike
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from scores to confidences; the default leaves scores as they are."""
+    """A map from scores, which are log-odds, to confidences; the default gives their probability."""
 
     temperature: float = 1.0
     offset: float = 0.0
@@ -33,23 +34,27 @@ class Calibration:
     ece_after: float | None = None
 
     def confidence(self, scores: Floats) -> Floats:
-        """The confidences of scores from 0 to 1, in the same shape: σ(logit(score) / temperature + offset)."""
-        return _sigmoid(_logit(scores) / self.temperature + self.offset)
+        """The confidences of log-odds, in the same shape: σ(score / temperature + offset)."""
+        return sigmoid(self.log_odds(scores))
+
+    def log_odds(self, scores: Floats) -> Floats:
+        """The log-odds of confidences, of which no two are equal unless the scores are."""
+        return np.asarray(scores, np.float64) / self.temperature + self.offset
 
 
 def fit_calibration(scores: Floats, right: Bools, times: Ints | None = None) -> Calibration:
-    """Fits temperature and offset by maximum likelihood. `scores` (n,) of candidate facts, `right` (n,) whether each is
-    a fact, `times` (n,) how often each occurs (None: once). Returns the default calibration if all candidates are right
-    or all wrong, or if higher scores are not better.
+    """Fits temperature and offset by maximum likelihood. `scores` (n,) are the log-odds of candidate facts, `right`
+    (n,) whether each is a fact, `times` (n,) how often each occurs (None: once). Returns the default calibration if all
+    candidates are right or all wrong, or if higher scores are not better.
     """
     if not len(scores) or right.all() or not right.any():
         return Calibration()
     times = np.ones(len(scores), np.int64) if times is None else times
-    slope, offset = _logistic(_logit(scores), right, times)
+    slope, offset = _logistic(np.asarray(scores, np.float64), right, times)
     if slope < _FLATTEST:
         return Calibration()
     fitted = Calibration(1.0 / slope, offset)
-    before, after = (ece(confidence, right, times) for confidence in (scores, fitted.confidence(scores)))
+    before, after = (ece(confidence, right, times) for confidence in (sigmoid(scores), fitted.confidence(scores)))
     return replace(fitted, ece_before=before, ece_after=after)
 
 
@@ -58,8 +63,7 @@ def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats,
 
     `scores` (P, R) of every pair and relation, relation 0 being NA if `na`; `facts` (F, 2) the true (pair, relation).
     """
-    truth = np.zeros(scores.shape, dtype=bool)
-    truth[facts[:, 0], facts[:, 1]] = True
+    truth = truth_table(scores.shape, facts)
     pairs, best = np.arange(len(scores)), scores[:, int(na) :].argmax(axis=1) + int(na)
     return scores[pairs, best], truth[pairs, best]
 
@@ -76,13 +80,16 @@ def ece(confidence: Floats, right: Bools, times: Ints | None = None) -> float:
     return float(gap[size > 0].sum() / times.sum()) if len(confidence) else 0.0
 
 
-def _logit(scores: Floats) -> npt.NDArray[np.float64]:
-    clipped = np.clip(scores.astype(np.float64), _EDGE, 1 - _EDGE)
-    return np.log(clipped) - np.log1p(-clipped)
+def sigmoid(log_odds: Floats) -> npt.NDArray[np.float64]:
+    """The probabilities of log-odds, in the same shape."""
+    tail = np.exp(-np.abs(np.asarray(log_odds, np.float64)))
+    return np.where(np.asarray(log_odds) < 0, tail, 1.0) / (1.0 + tail)
 
 
-def _sigmoid(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return 1.0 / (1.0 + np.exp(-np.clip(values, -50, 50)))
+def readable(log_odds: float) -> float:
+    """The probability of log-odds, rounded to six digits of what it lacks to 0 or to 1: 0.999987123, not 1.0000."""
+    near = float(sigmoid(np.array(-abs(log_odds))))
+    return float(f"{near:.6g}") if log_odds < 0 else float(1 - Decimal(f"{near:.6g}"))
 
 
 def _logistic(x: npt.NDArray[np.float64], right: Bools, times: Ints) -> tuple[float, float]:
@@ -99,7 +106,7 @@ def _logistic(x: npt.NDArray[np.float64], right: Bools, times: Ints) -> tuple[fl
 
     weights = np.array([0.0, np.log((yes + 1) / (no + 1))])
     for _ in range(_STEPS):
-        chance = _sigmoid(design @ weights)
+        chance = sigmoid(design @ weights)
         gradient = design.T @ (times * (chance - target))
         curvature = (design * (times * chance * (1 - chance))[:, None]).T @ design + 1e-9 * np.eye(2)
         step, size = np.linalg.solve(curvature, gradient), 1.0

@@ -16,6 +16,7 @@ from fedrel.encoding.shard import Shard
 from fedrel.evaluation import classification
 from fedrel.evaluation.calibration import candidates
 from fedrel.evaluation.classification import Counts
+from fedrel.evaluation.heldout import truth_table
 from fedrel.evaluation.histograms import BINS, Histogram
 from fedrel.evaluation.task import Evaluation
 from fedrel.learning.model import Model
@@ -45,8 +46,7 @@ class LocalEvaluation:
     def ranking(self, model: Model, weights: Named) -> Named:
         """The packed histogram of the scores of all (pair, relation) but NA, by whether they are facts."""
         scores = self._scores(model, weights)
-        truth = np.zeros(scores.shape, dtype=bool)
-        truth[tuple(self.evaluation.truth(self.split, self.rows).T)] = True
+        truth = truth_table(scores.shape, self.evaluation.truth(self.split, self.rows))
         return packed(Histogram.of(scores[:, 1:].reshape(-1), truth[:, 1:].reshape(-1)))
 
     def confusion(self, model: Model, weights: Named) -> Named:

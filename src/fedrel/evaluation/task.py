@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from fedrel.data.store import Dataset, Ints, Split, pair_bags, pair_facts, sentence_bags
 from fedrel.errors import UserError, suggest
-from fedrel.evaluation import classification, heldout
+from fedrel.evaluation import classification, heldout, ranking
 
 Scores = npt.NDArray[np.floating]
-METRICS = (*heldout.METRICS, *classification.METRICS)
+METRICS = (*ranking.METRICS, *classification.METRICS)
 
 
 class Evaluation(Protocol):
@@ -52,7 +52,7 @@ class HeldOut:
 
     def details(self, scores: Scores, split: Split) -> dict[str, Any]:
         return {
-            "pr": heldout.curve(heldout.rank(scores, split.facts)),
+            "pr": heldout.rank(scores, split.facts).curve(),
             "relations": heldout.by_relation(scores, split.facts, self.relations),
         }
 

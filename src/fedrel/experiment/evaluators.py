@@ -134,11 +134,11 @@ class _Ranked(_OnPlatforms):
         return found
 
     def metrics(self) -> dict[str, float]:
-        return self.histogram.metrics()
+        return self.histogram.ranking.metrics()
 
     def details(self) -> dict[str, Any]:
         """Without scores by relation: no platform says which relation a score is of."""
-        return {"pr": self.histogram.curve(), "relations": []}
+        return {"pr": self.histogram.ranking.curve(), "relations": []}
 
 
 class _Classified(_OnPlatforms):

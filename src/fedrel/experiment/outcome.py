@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedrel.data.partition import count_labels
-from fedrel.evaluation.calibration import Calibration, ece
+from fedrel.evaluation.calibration import Calibration, ece, sigmoid
 from fedrel.experiment.assembly import Setup
 from fedrel.experiment.evaluators import Evaluated, Guesses
 
@@ -47,7 +47,7 @@ def suspicion_notes(suspects: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def calibration_errors(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:
     """Expected calibration error of each pair's best relation: on dev, where the temperature was fitted, and test."""
-    confidences = (on_test.scores, fitted.confidence(on_test.scores))
+    confidences = (sigmoid(on_test.scores), fitted.confidence(on_test.scores))
     before, after = (ece(confidence, on_test.right, on_test.times) for confidence in confidences)
     return {
         "temperature": fitted.temperature,

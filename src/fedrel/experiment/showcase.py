@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fedrel.data.store import Ints, fact_bags
 from fedrel.denoisers import first_best
+from fedrel.evaluation.calibration import sigmoid
 from fedrel.experiment.assembly import Setup
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Scored
@@ -23,7 +24,7 @@ _FACTS, _REJECTED = 12, 4
 class Showcase:
     """What the final model makes of every training sentence. S training rows."""
 
-    scores: npt.NDArray[np.float32]  # (S,) p(label | sentence)
+    scores: npt.NDArray[np.float32]  # (S,) log-odds of p(label | sentence)
     holders: npt.NDArray[np.int32]  # (S,) the platform, by its place in the order of names
     selected: Ints  # rows of facts that were selected
 
@@ -38,13 +39,13 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
     platforms: dict[str, Scored] = {}
     for number, (name, site) in enumerate(setup.sites.items()):
         setup.model.load(weights, site.shard)
-        probability = setup.model.label_probabilities(site.shard)
-        scores[site.shard.rows], holders[site.shard.rows] = probability.numpy(), number
-        platforms[name] = Scored(probability, site.shard.bag_of_sentences(), site.lasting_keys())
+        z = setup.model.label_log_odds(site.shard)
+        scores[site.shard.rows], holders[site.shard.rows] = z.numpy(), number
+        platforms[name] = Scored(z, site.shard.bag_of_sentences(), site.lasting_keys())
     if setup.algorithm.selects:
         places = setup.algorithm.selection(platforms)
     else:  # the denoiser chooses within bags
-        places = {name: first_best(seen.probability, seen.bag, len(seen.key)) for name, seen in platforms.items()}
+        places = {name: first_best(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
     selected = np.concatenate([setup.sites.rows_in_order(name)[it.numpy()] for name, it in places.items()])
     return Showcase(scores, holders, np.sort(selected[np.asarray(train.labels)[selected] >= int(setup.dataset.has_na)]))
 
@@ -96,7 +97,7 @@ def _sentence(setup: Setup, seen: Showcase, row: int) -> dict[str, Any]:
         "tokens": setup.dataset.sentence(train, row),
         "head": train.spans[row, :2].tolist(),
         "tail": train.spans[row, 2:].tolist(),
-        "score": float(seen.scores[row]),
+        "score": float(sigmoid(seen.scores[row])),
         "platform": list(setup.sites)[seen.holders[row]],
         "expressed": None if truth < 0 else bool(truth),
     }

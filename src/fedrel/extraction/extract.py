@@ -22,10 +22,10 @@ from fedrel.corpus.checks import check_span
 from fedrel.corpus.tokens import tokenize
 from fedrel.data.store import Ints
 from fedrel.errors import UserError
-from fedrel.evaluation.calibration import Floats
+from fedrel.evaluation.calibration import Floats, sigmoid
 from fedrel.experiment.saved import SavedModel, load_model
 from fedrel.extraction.candidates import Chunk, Sightings, Span
-from fedrel.extraction.facts import Fact, Support, arrow
+from fedrel.extraction.facts import Fact, Support, arrow, in_short
 
 SHOWN = 5  # sentences kept with a fact
 _AT_ONCE = 1_024  # sightings scored together
@@ -44,7 +44,7 @@ class Prediction:
     confidences: dict[str, float]  # of all relations, best first
 
     def __str__(self) -> str:
-        return f"{arrow(self.head, self.relation, self.tail)}  {self.confidence:.2f}"
+        return f"{arrow(self.head, self.relation, self.tail)}  {in_short(self.confidence)}"
 
     def __repr__(self) -> str:
         return f"Prediction({self})"
@@ -55,8 +55,8 @@ class _Scored:
     """S sightings of B pairs."""
 
     chunk: Chunk
-    confidence: Floats  # (B, R)
-    alone: Floats  # (S, R) the score of each sentence on its own
+    log_odds: Floats  # (B, R), calibrated
+    alone: Floats  # (S, R) the log-odds of each sentence on its own, as the model has them
 
 
 class RelationExtractor:
@@ -98,9 +98,10 @@ class RelationExtractor:
             spans, told = (*words.touched(*head), *words.touched(*tail)), (self._type(types[0]), self._type(types[1]))
             seen.add(0, 1, spans, (*head, *tail), told)
             seen.close()
-            confidence = next(self._scored(seen, np.zeros(1, np.int64))).confidence
-        order = np.argsort(-confidence[0, self._first :], kind="stable") + self._first
-        ranked = {self.relations[number]: float(confidence[0, number]) for number in order}
+            z = next(self._scored(seen, np.zeros(1, np.int64))).log_odds
+        order = np.argsort(-z[0, self._first :], kind="stable") + self._first
+        confidence = sigmoid(z[0])
+        ranked = {self.relations[number]: float(confidence[number]) for number in order}
         best = self.relations[order[0]]
         return Prediction(text[slice(*head)], best, text[slice(*tail)], ranked[best], ranked)
 
@@ -162,7 +163,7 @@ class RelationExtractor:
             for scored in self._scored(seen, known.meanings(seen.pairs)):
                 counts["scored"] += int(scored.chunk.seen.sum())
                 tick(spotter)
-                for bag, relation in np.argwhere(scored.confidence[:, self._first :] >= min_confidence).tolist():
+                for bag, relation in np.argwhere(sigmoid(scored.log_odds[:, self._first :]) >= min_confidence).tolist():
                     one, other = seen.pairs[scored.chunk.pairs[bag]].tolist()
                     name = self.relations[relation + self._first]
                     if (new_only and known.has(one, name, other)) or not known.allows(one, name, other):
@@ -202,7 +203,7 @@ class RelationExtractor:
             shard = self.saved.encoding.pack(it.split, places, it.starts)
             model.load(self.saved.weights, shard)
             scores, alone = model.score_sentences(shard.bags_of(torch.arange(shard.bags)))
-            yield _Scored(it, self.calibration.confidence(scores.numpy()), alone.numpy())
+            yield _Scored(it, self.calibration.log_odds(scores.numpy()), alone.numpy())
 
     def _fact(self, seen: Sightings, scored: _Scored, known: _Known, bag: int, relation: int) -> Fact:
         chunk, name = scored.chunk, self.relations[relation]
@@ -210,7 +211,7 @@ class RelationExtractor:
         inside = np.arange(chunk.starts[bag], chunk.starts[bag + 1])
         best = inside[np.argsort(-scored.alone[inside, relation], kind="stable")[:SHOWN]]
         support = tuple(
-            Support(**seen.place(int(chunk.rows[row])), score=float(scored.alone[row, relation]))
+            Support(**seen.place(int(chunk.rows[row])), score=float(sigmoid(scored.alone[row, relation])))
             for row in best.tolist()
         )
         first = support[0]
@@ -220,7 +221,7 @@ class RelationExtractor:
             relation=name,
             tail=known.entities[tail][0],
             tail_name=first.text[slice(*first.tail)],
-            confidence=float(scored.confidence[bag, relation]),
+            log_odds=float(scored.log_odds[bag, relation]),
             known=known.has(head, name, tail),
             sentences=int(chunk.seen[bag]),
             support=support,

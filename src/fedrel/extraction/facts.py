@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
+
+import numpy as np
+
+from fedrel.evaluation.calibration import readable, sigmoid
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +42,35 @@ class Fact:
     relation: str
     tail: str
     tail_name: str
-    confidence: float
+    log_odds: float  # of the confidence: facts that a person would call equally sure still differ here
     known: bool | None  # whether the knowledge base has it; None: without a knowledge base
     sentences: int  # how many mention both entities
     support: tuple[Support, ...]  # the best of them, best first
 
+    @property
+    def confidence(self) -> float:
+        """How likely the fact is right, from 0 to 1."""
+        return float(sigmoid(np.array(self.log_odds)))
+
     def __str__(self) -> str:
         new = "" if self.known is None or self.known else "  new"
-        return f"{arrow(self.head_name, self.relation, self.tail_name)}  {self.confidence:.2f}{new}"
+        return f"{arrow(self.head_name, self.relation, self.tail_name)}  {in_short(self.confidence)}{new}"
 
     def __repr__(self) -> str:
         """Short, for lists of facts in a notebook."""
         sentences = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
         return f"Fact({self}  {sentences})"
+
+
+def lot(fact: Fact) -> int:
+    """A 64-bit hash of the fact, which orders facts that are equally likely."""
+    name = "\n".join((fact.head, fact.relation, fact.tail)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
+
+
+def in_short(confidence: float) -> str:
+    """Two decimals for a person to read; what is nearly certain is not called certain."""
+    return f"{confidence:.2f}" if 0.005 <= confidence < 0.995 else ">0.99" if confidence > 0.5 else "<0.01"
 
 
 def arrow(head: str, relation: str, tail: str) -> str:
@@ -63,7 +84,8 @@ def to_json(fact: Fact) -> str:
         "head": {"id": fact.head, "name": fact.head_name},
         "relation": fact.relation,
         "tail": {"id": fact.tail, "name": fact.tail_name},
-        "confidence": round(fact.confidence, 4),
+        "confidence": readable(fact.log_odds),
+        "log_odds": round(fact.log_odds, 6),
         "known": fact.known,
         "sentences": fact.sentences,
         "support": [
@@ -73,7 +95,7 @@ def to_json(fact: Fact) -> str:
                 "text": it.text,
                 "head": it.head,
                 "tail": it.tail,
-                "score": round(it.score, 4),
+                "score": round(it.score, 6),
             }
             for it in fact.support
         ],
@@ -84,6 +106,7 @@ def to_json(fact: Fact) -> str:
 def from_json(line: str) -> Fact:
     """The fact of a line that `to_json` has written."""
     row = json.loads(line)
+    del row["confidence"]  # which follows from the log-odds
     support = tuple(
         Support(**{**sentence, "head": tuple(sentence["head"]), "tail": tuple(sentence["tail"])})
         for sentence in row.pop("support")
@@ -109,7 +132,7 @@ def csv_lines(facts: Iterable[Fact]) -> Iterator[str]:
         yield _csv_line(
             (
                 *(fact.head, fact.head_name, fact.relation, fact.tail, fact.tail_name),
-                *(f"{fact.confidence:.4f}", known, fact.sentences, best.text, best.document, best.start),
+                *(readable(fact.log_odds), known, fact.sentences, best.text, best.document, best.start),
             )
         )
 
@@ -137,7 +160,7 @@ def confidence_lines(facts: Iterable[Fact]) -> Iterator[str]:
     for fact in facts:
         head, relation, tail, _ = _triple(fact).split(" ")
         known = "" if fact.known is None else str(fact.known).lower()
-        yield f"{head}\t{relation}\t{tail}\t{fact.confidence:.4f}\t{known}\n"
+        yield f"{head}\t{relation}\t{tail}\t{readable(fact.log_odds)}\t{known}\n"
 
 
 def _triple(fact: Fact) -> str:

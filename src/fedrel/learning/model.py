@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.denoisers import Denoiser, best_sentences, first_best
+from fedrel.denoisers import Denoiser, best_sentences, first_best, label_log_odds, log_odds
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
@@ -140,44 +140,46 @@ class Model(nn.Module):
     @timed("score")
     @torch.no_grad()
     def score_bags(self, shard: Shard) -> Tensor:
-        """(bags, R) how much each bag supports each relation, in evaluation mode, on the CPU."""
+        """(bags, R) how much each bag supports each relation, as log-odds in double precision, in evaluation mode, on
+        the CPU.
+        """
         self.eval()
         parts = [
             self.denoiser.score(self._read(batch), batch.bag, len(batch.labels), self.classifier).cpu()
             for batch in self._chunks(shard)
         ]
-        return torch.cat(parts) if parts else torch.zeros(0, self.classifier.out_features)
+        return torch.cat(parts) if parts else torch.zeros(0, self.classifier.out_features, dtype=torch.float64)
 
     @timed("score")
     @torch.no_grad()
     def score_sentences(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(U, R) the scores of the batch's bags and (S, R) the probabilities of each sentence by itself, in evaluation
-        mode, on the CPU.
+        """(U, R) the scores of the batch's bags and (S, R) those of each sentence by itself, as log-odds in double
+        precision, in evaluation mode, on the CPU.
         """
         self.eval()
         vectors = self._read(batch.to(self.device))
-        alone = torch.softmax(self.classifier(vectors), dim=1)
+        alone = log_odds(self.classifier(vectors))
         together = self.denoiser.score(vectors, batch.bag.to(self.device), len(batch.labels), self.classifier)
         return together.cpu(), alone.cpu()
 
     @timed("score")
     @torch.no_grad()
-    def label_probabilities(self, shard: Shard) -> Tensor:
-        """(S,) p(label | sentence) in evaluation mode, on the CPU."""
+    def label_log_odds(self, shard: Shard) -> Tensor:
+        """(S,) the log-odds log p/(1-p) of p = p(label | sentence), in evaluation mode, on the CPU."""
         self.eval()
         parts = []
         for batch in self._chunks(shard):
-            probability = torch.softmax(self.classifier(self._read(batch)), dim=1)  # (S, R)
-            parts.append(probability.gather(1, batch.labels[batch.bag][:, None]).squeeze(1).cpu())
+            logits = self.classifier(self._read(batch)).double()  # (S, R)
+            parts.append(label_log_odds(logits, batch.labels[batch.bag]).float().cpu())
         return torch.cat(parts) if parts else torch.zeros(0)
 
     def choose(self, shard: Shard) -> tuple[Tensor, Tensor]:
-        """(bags,) the place in the shard, and (bags,) the probability, of each bag's sentence most likely to express
-        its label.
+        """(bags,) the place in the shard, and (bags,) the log-odds, of each bag's sentence most likely to express its
+        label.
         """
-        probability = self.label_probabilities(shard)
-        best = first_best(probability, shard.bag_of_sentences(), shard.bags)
-        return best, probability[best]
+        z = self.label_log_odds(shard)
+        best = first_best(z, shard.bag_of_sentences(), shard.bags)
+        return best, z[best]
 
     @torch.no_grad()
     def choose_in(self, shard: Shard, bags: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ _COUNTED = {"bin": "i32 n places", "right": "i32 n counts", "wrong": "i32 n coun
 class Scored:
     """A platform's training sentences under some model. S sentences in B bags, one bag for each fact."""
 
-    probability: Tensor  # (S,) p(label | sentence)
+    z: Tensor  # (S,) log-odds of p(label | sentence)
     bag: Tensor  # (S,) the bag of every sentence
     key: Tensor  # (B,) equal for equal facts, on every platform
 
@@ -83,7 +83,7 @@ class Algorithm(ABC):
 
     def selection(self, platforms: Mapping[str, Scored]) -> Mapping[str, Tensor]:
         """For reports, where the method `selects`: the sentences, by place, that each platform would train on if the
-        model gave these probabilities.
+        model gave these log-odds.
         """
         raise NotImplementedError(f"{type(self).__name__} says that it selects sentences, and not which")
 

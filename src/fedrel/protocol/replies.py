@@ -1,7 +1,7 @@
 """A reply holds what its task declares, and nothing else; whatever is wrong with it, a sentence names the field.
 
     @task(weights="model", sentences="sentences", loss="loss")
-    @task(ballot={"key": "i64 n", "score": "f32 n prob"})
+    @task(ballot={"key": "i64 n", "score": "f32 n logodds"})
 
 - `model`: tensors named, shaped and typed like the weights that were sent; a word table among them as the rows that
   changed (see `learning/named.py`). `whole model`: the word table whole. `difference`: a whole model around zero.
@@ -10,9 +10,9 @@
 - `steps`: how many optimizer steps it took, a whole number from 0; no more than epochs × the sentences it holds.
 - `loss`: the mean loss of training. `count`: a whole number from 0. `number`: any.
 - `f32 n`: a tensor's type and sizes. A letter is any size, the same all over the reply; a word is a size that both
-  sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities, from -28 to 28. `logprob`: logarithms of
-  probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `places`: whole numbers from 0 to below
-  the size `bins`, each larger than the one before.
+  sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities p, from -10,000 to 10,000. `logprob`:
+  logarithms of probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `places`: whole numbers
+  from 0 to below the size `bins`, each larger than the one before.
 
 All of it must be there, or, where the task says `or_nothing`, none. Nothing is NaN or infinite. That keeps broken
 platforms out, not clever ones: a reply of the right form may still teach nonsense.
@@ -55,7 +55,7 @@ _MOST_ENTRIES = 10_000_000  # of a size that is a letter
 _MOST_HEADER = 64 * 2**10  # beside what names and shapes take
 _PER_TENSOR = 256  # its type, shape and place, written out
 _SHOWN = 80
-LOG_ODDS = 28.0  # of a probability as near to 0 or 1 as 1e-12
+LOG_ODDS = 1e4  # no model that has not diverged is so sure
 
 
 class BadReplyError(ValueError):

@@ -16,7 +16,7 @@ import numpy as np
 from fedrel.alignment.kb import KB
 from fedrel.data.store import Dataset, Ints, Split
 from fedrel.errors import UserError
-from fedrel.evaluation.calibration import Floats
+from fedrel.evaluation.calibration import Floats, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Verdict
@@ -30,7 +30,7 @@ ORDERS = {
     "changed": "predictions changed by a newer model",
 }
 _AT_ONCE = 8_192  # sentences scored together
-_CLOSE = 0.5  # a relation is asked about if it scores at least this share of what "no relation" does
+_CLOSE = 0.5  # a relation is asked about if it is at least this share as likely as "no relation"
 _OTHERS = 20  # other sentences of a pair that are shown
 _NO_SPACE_BEFORE = frozenset([*".,;:!?)]}%'’”", "''", "'s", "’s", "n't", "n’t"])
 _NO_SPACE_AFTER = frozenset([*"([{“", "``"])
@@ -45,10 +45,15 @@ class Item:
     row: int
     key: str
     relation: str
-    confidence: float
-    margin: float  # between the two best scores; small: uncertain
+    log_odds: float  # calibrated
+    margin: float  # between the two best log-odds; small: uncertain
     stated: bool  # False: "no relation" scores higher, but not by much
     new: bool  # the knowledge base does not have this fact
+
+    @property
+    def confidence(self) -> float:
+        """How likely the prediction is right, from 0 to 1."""
+        return float(sigmoid(np.array(self.log_odds)))
 
     @property
     def asked(self) -> tuple[str, str]:
@@ -170,7 +175,7 @@ class Queue:
         if order == "random":
             return self._random(user)
         if order == "changed":
-            return sorted(self._changed(standing), key=lambda item: (-item.confidence, item.row))
+            return sorted(self._changed(standing), key=_surest_first)
         return self._orders[order]
 
     def _asked(self, order: str, standing: Standing) -> frozenset[tuple[str, str]]:
@@ -188,9 +193,9 @@ class Queue:
     @cached_property
     def _orders(self) -> dict[str, list[Item]]:
         stated = [item for item in self.items if item.stated]
-        surest = sorted(stated, key=lambda item: (-item.confidence, item.row))
+        surest = sorted(stated, key=_surest_first)
         return {
-            "uncertain": sorted(self.items, key=lambda item: (item.margin, item.row)),
+            "uncertain": sorted(self.items, key=lambda item: (item.margin, item.key)),
             "confident": surest,
             "new": [item for item in surest if item.new],
         }
@@ -240,20 +245,20 @@ def build(
     known = _Known(dataset, kb)
     items: dict[str, Item] = {}
     for rows, scores in _scored(dataset, split, saved):
-        confidence = saved.calibration.confidence(scores)
+        calibrated, probability = saved.calibration.log_odds(scores), sigmoid(scores)
         best = scores[:, first:].argmax(axis=1) + first
         top = np.partition(scores, -2, axis=1)[:, -2:]  # (S, 2) the second best and the best
         for place, row in enumerate(rows.tolist()):
             relation, score = int(best[place]), float(scores[place, best[place]])
             stated = not first or score >= scores[place, 0]
-            if not stated and score < _CLOSE * scores[place, 0]:
+            if not stated and probability[place, relation] < _CLOSE * probability[place, 0]:
                 continue
             name = saved.relations[relation]
             item = Item(
                 row=row,
                 key=sentence_key(*_sentence(dataset, split, row)),
                 relation=name,
-                confidence=float(confidence[place, relation]),
+                log_odds=float(calibrated[place, relation]),
                 margin=float(top[place, 1] - top[place, 0]),
                 stated=stated,
                 new=not known.has(split, row, name),
@@ -308,6 +313,11 @@ def parts(tokens: list[str], spans: tuple[int, ...]) -> Iterator[Part]:
             text += space + token
             glued = token in _NO_SPACE_AFTER
         yield name, text
+
+
+def _surest_first(item: Item) -> tuple[float, str]:
+    """Sorts the most certain first; of equally certain ones, the key of the sentence, a hash, decides."""
+    return -item.log_odds, item.key
 
 
 def _sentence(dataset: Dataset, split: Split, row: int) -> tuple[list[str], tuple[int, ...]]:
