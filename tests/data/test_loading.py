@@ -81,11 +81,6 @@ def test_which_pairs_are_carved_depends_on_the_pair_alone(tmp_path):
     assert pairs(all_of(other)["test"]) == pairs(all_of(one)["test"]) & kept
 
 
-def test_a_missing_test_file_beside_a_dev_file_is_refused(tmp_path):
-    (whole(tmp_path) / "test.jsonl").unlink()
-    assert refusal(tmp_path) == f"{tmp_path}: no test file; name it test.jsonl"
-
-
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_an_empty_train_or_test_file_is_refused_by_name(tmp_path, split):
     write(whole(tmp_path) / f"{split}.jsonl", [])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.format import Format
 from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.unlabelled import is_unlabelled
 from fedrel.errors import UserError
 
 _LISTED = 200_000  # files of a folder that are looked at to say which are not read
@@ -42,11 +43,26 @@ _SECOND = re.compile(r".*[_-]distant")  # of labels that nobody checked: a split
 
 
 def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
-    """The file or folder of each split that is there; UserError if train is not."""
-    found = splits_in(path, source)
+    """The file or folder of each split that is there with labels; UserError if train is not there."""
+    found = labelled_splits(path, source)
     if "train" not in found:
         raise UserError(f"{path}: no training file; {_expected(path, source)}")
     return found
+
+
+def labelled_splits(path: Path, source: str) -> dict[str, Path]:
+    """The splits that are there, without dev and test that have no labels."""
+    left_out = unlabelled_splits(path, source)
+    return {split: file for split, file in splits_in(path, source).items() if split not in left_out}
+
+
+def unlabelled_splits(path: Path, source: str) -> dict[str, Path]:
+    """Dev and test, as far as they have no labels. Where train has none either, nothing can be said: these are
+    documents that nobody labelled yet.
+    """
+    form, found = FORMATS[source], splits_in(path, source)
+    left_out = {split: file for split, file in found.items() if split != "train" and is_unlabelled(file, form)}
+    return {} if left_out and "train" in found and is_unlabelled(found["train"], form) else left_out
 
 
 def splits_in(path: Path, source: str) -> dict[str, Path]:
@@ -61,13 +77,8 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for candidate in sorted(_candidates(path, form), key=_is_second):
         split = split_of(candidate, form)
-        if split and split in found and _is_second(candidate) > _is_second(found[split]):
-            continue
-        if split and split in found:
-            one, other = (it.relative_to(path) for it in (found[split], candidate))
-            raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
         if split:
-            found[split] = candidate
+            found[split] = _preferred(found[split], candidate, form, path, split) if split in found else candidate
     if not found and (inner := _only_folder(path)):
         deeper = splits_in(inner, source)
         found = {} if deeper == {"train": inner} else deeper
@@ -76,6 +87,17 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
             raise UserError(f"{path}: the splits are in {inner}; name that folder")
         return {"train": path}
     return found
+
+
+def _preferred(one: Path, other: Path, form: Format, path: Path, split: str) -> Path:
+    """Of two that are named after a split, the one that it is; UserError if either could be."""
+    if _is_second(other) > _is_second(one):
+        return one
+    labelled = [it for it in (one, other) if not is_unlabelled(it, form)]
+    if len(labelled) != 1:
+        names = " and ".join(str(it.relative_to(path)) for it in (one, other))
+        raise UserError(f"{path}: both {names} could be {split}; remove one")
+    return labelled[0]
 
 
 def _with_splits(path: Path, source: str) -> Path | None:
@@ -130,23 +152,23 @@ def files_of(path: Path, source: str) -> list[Path]:
     return list(files(path)) if files else [path]
 
 
-def passed_over(path: Path, source: str, *, splits: bool = True) -> tuple[str, ...]:
+def passed_over(path: Path, source: str, *, read: Iterable[Path] | None = None) -> tuple[str, ...]:
     """The files in a folder that are not read in this format, by their paths relative to it, in order. Of folders that
-    are no data as a whole (.git) only the name is given, with a slash. Without `splits`, all documents in the folder
-    are read.
+    are no data as a whole (.git) only the name is given, with a slash. `read` are the files and folders that are read;
+    without them, those that are named after splits.
     """
     if not path.is_dir():
         return ()
     form = FORMATS[source]
-    roots = _read_splits(path, source) if splits else [path]
-    read = {file for root in roots if root.is_file() for file in files_of(root, source)}
+    roots = _read_splits(path, source) if read is None else list(read)
+    known = {file for root in roots if root.is_file() for file in files_of(root, source)}
     for folder in (root for root in roots if root.is_dir()):
         files = list(_walk(folder))
-        read.update(file for file in files if _is_document(file, form))
+        known.update(file for file in files if _is_document(file, form))
         if form.files:  # what lies beside a text and goes by its name
-            texts = {file.with_suffix("") for file in read}
-            read.update(file for file in files if file.with_suffix("") in texts)
-    unread = (file for file in _walk(path) if file not in read)
+            texts = {file.with_suffix("") for file in known}
+            known.update(file for file in files if file.with_suffix("") in texts)
+    unread = (file for file in _walk(path) if file not in known)
     return tuple(sorted(f"{file.relative_to(path)}{'/' if file.is_dir() else ''}" for file in unread))
 
 

@@ -125,7 +125,8 @@ def inspect(
         report = _documents(path, place, found, data)
     else:
         report = _labelled(path, place, found, data, say)
-    report.passed_over = list(passed_over(place, found.source, splits=not documents))
+    if documents:
+        report.passed_over = list(passed_over(place, found.source, read=[place]))
     return report
 
 
@@ -137,7 +138,8 @@ def _labelled(path: Path, place: Path, found: Detected, data: config.Data, say: 
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
     report.suspicious = Suspicions(blinded=form.blinded)
-    files = find_splits(place, found.source)
+    files = {name: file for name, file in find_splits(place, found.source).items() if name not in dataset.passed_over}
+    report.passed_over = list(passed_over(place, found.source, read=files.values()))
     for name in SPLITS:
         part = Part(str(files[name]) if name in files else None)
         if name in files:
@@ -282,6 +284,7 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
     assert read
     report = Report(str(path), found.source, found.why, "classification", skipped=Skipped(strict=data.bad_rows == 0))
     files = find_splits(place, found.source)
+    report.passed_over = list(passed_over(place, found.source, read=files.values()))
     for name, file in ((name, files[name]) for name in SPLITS if name in files):
         labels: Counter[str] = Counter()
         before = report.skipped.total
@@ -320,6 +323,7 @@ def _has_splits(path: Path, source: str) -> bool:
 
 def _folds(path: Path, place: Path, found: Detected) -> Report:
     report = Report(str(path), found.source, found.why, "folds")
+    report.passed_over = list(passed_over(place, found.source))
     inner = folds(place, found.source)
     for folder in inner:
         files = find_splits(folder, found.source)

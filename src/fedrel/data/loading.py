@@ -30,7 +30,9 @@ from fedrel.data.streams import (
     hold_out,
     is_empty,
     require_sentences,
+    shares_a_relation,
     unit,
+    unlabelled_notes,
     without_held_out,
 )
 from fedrel.errors import UserError
@@ -64,13 +66,14 @@ def load_part(
     data = _part_of(data, relations)
     found = find_splits(unpacked(path), data.source)
     found = {split: file for split, file in found.items() if split in ("train", *held_out)}
-    key = files_key(" ".join(["part", platform, *held_out]), data, found)
+    unlabelled = unlabelled_notes(unpacked(path), data.source)
+    key = files_key(" ".join(["part", platform, *held_out]), data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {split: SplitFile(data, file, platform=platform, split=split) for split, file in found.items()}
     require_sentences(files)
     streams, carved = hold_out(files, held_out, path, gold=is_gold(data))
-    notes = all_notes([carved_note(split, data) for split in carved], files)
+    notes = all_notes([*unlabelled, *(carved_note(split, data) for split in carved)], files)
     from_train = ["train", *(split for split in carved if split == "dev")]
     make = partial(build, splits=streams, notes=notes, from_train=from_train, part=True, may_lack=held_out)
     return cached(key, partial(make, **kind_of(data)), f"reading {path}", say)
@@ -80,14 +83,15 @@ def load_public(data: Data, path: Path, *, relations: Sequence[str], say: Say = 
     """What the coordinator of a federation has, read as `load` reads the folder of all: any of train, dev and test."""
     data = _part_of(data, relations)
     found = splits_there(unpacked(path), data.source)
-    key = files_key("public", data, found)
+    unlabelled = unlabelled_notes(unpacked(path), data.source)
+    key = files_key("public", data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {split: SplitFile(data, file, platform=COORDINATOR, split=split) for split, file in found.items()}
     require_sentences(files)
     at_home = [split for split in ("dev", "test") if split not in files]
     streams = without_held_out(files, at_home, path, gold=is_gold(data))
-    make = partial(build, splits=streams, notes=all_notes([], files), part=True, **kind_of(data))
+    make = partial(build, splits=streams, notes=all_notes(unlabelled, files), part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", say)
 
 
@@ -137,20 +141,24 @@ def _world(data: Data, say: Say) -> Dataset:
 
 def _files(data: Data, path: Path, say: Say) -> Dataset:
     found = find_splits(path, data.source)
-    key = files_key("", data, found)
+    unlabelled = unlabelled_notes(path, data.source)
+    key = files_key("", data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {split: SplitFile(data, file, split=split) for split, file in found.items()}
     require_sentences({split: file for split, file in files.items() if split != "dev"})
-    streams: dict[str, Stream] = dict(files)
-    notes, from_train = [], ["train"]
+    notes, from_train, strange = [*unlabelled], ["train"], []
     if data.dev:
-        streams.pop("dev", None)
+        files.pop("dev", None)
+    elif "dev" in files and not is_empty(files["dev"]) and not shares_a_relation(files["train"], files["dev"]):
+        strange = ["dev"]  # as in FewRel, where nothing can be chosen by it
+        notes.append("dev was passed over: none of its relations is in train")
+        del files["dev"]
+    if "test" in files and not shares_a_relation(files["train"], files["test"]):
+        notes.append("none of the relations of test is in train: no model can find them")
+    streams: dict[str, Stream] = dict(files)
     for split in ("test", "dev"):
         if split not in streams or (split == "dev" and is_empty(streams["dev"])):
-            if split == "test" and len(found) > 1:
-                name = found["train"].name.replace("training", "test").replace("train", "test")
-                raise UserError(f"{data.path}: no test file; name it {name}")
             share = data.dev if split == "dev" and data.dev else 1 / HELD_OUT
             streams, carving = carve(streams, split, share, gold=is_gold(data))
             if is_empty(streams[split]) or is_empty(streams["train"]):
@@ -164,4 +172,4 @@ def _files(data: Data, path: Path, say: Say) -> Dataset:
                 notes.append(f"{carving.left_out:,} rows left out: of their sentence and their pair, one is in {split}")
             from_train += ["dev"] if split == "dev" else []
     make = partial(build, splits=streams, notes=all_notes(notes, files), from_train=from_train, **kind_of(data))
-    return cached(key, make, f"reading {data.path}", say)
+    return cached(key, partial(make, passed_over=strange), f"reading {data.path}", say)

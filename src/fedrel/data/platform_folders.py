@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedrel.config import Data
 from fedrel.corpus import FORMATS, SPLITS, Instance
-from fedrel.corpus.splits import split_of, splits_in
+from fedrel.corpus.splits import labelled_splits, split_of
 from fedrel.data.building import build
 from fedrel.data.cache import Say, cached, files_key, kept
 from fedrel.data.partition import COORDINATOR, require_names
@@ -23,6 +23,7 @@ from fedrel.data.streams import (
     is_empty,
     require_sentences,
     unit,
+    unlabelled_notes,
     without_held_out,
 )
 from fedrel.errors import UserError
@@ -43,7 +44,9 @@ def load_platforms(data: Data, path: Path, say: Say) -> Dataset:
     if data.dev:
         raise UserError(f"data.dev takes a share of train, and of platforms nobody may; put dev into {COORDINATOR}")
     found = files_of_platforms(path, data.source)
-    key = files_key("platforms", data, found)
+    owners = dict.fromkeys(name.partition("/")[0] for name in found)
+    unlabelled = [note for name in owners for note in unlabelled_notes(path / name, data.source, f"{name}/")]
+    key = files_key("platforms", data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {
@@ -67,7 +70,9 @@ def load_platforms(data: Data, path: Path, say: Say) -> Dataset:
     make = partial(
         build,
         splits={split: splits[split] for split in SPLITS},
-        notes=all_notes([_home_note(split, names, homes, data) for split, names in carved.items()], files),
+        notes=all_notes(
+            [*unlabelled, *(_home_note(split, names, homes, data) for split, names in carved.items())], files
+        ),
         from_train=["train", *(["dev"] if carved.get("dev") else [])],
         overlap_of_facts=any(carved.values()),
         held=held.pop("train"),
@@ -94,7 +99,7 @@ def files_of_platforms(path: Path, source: str) -> dict[str, Path]:
 
 def splits_there(path: Path, source: str) -> dict[str, Path]:
     """The splits in a folder, which may be none at all."""
-    found = splits_in(path, source)
+    found = labelled_splits(path, source)
     if (
         path.is_dir()
         and found.get("train") == path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -11,11 +12,13 @@ from fedrel.config import Data
 from fedrel.corpus import FORMATS, NA, Instance
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.rules import tokens_key
+from fedrel.corpus.splits import unlabelled_splits
 from fedrel.corpus.splitting import NEITHER, Draft
 from fedrel.data.sources import WORLD, agreed_relations, are_texts, has_na, rules_of
 from fedrel.errors import UserError
 
 HELD_OUT = 10  # one in ten, where a split has to be carved from train
+_FIRST = 1_000  # sentences of train whose relations are compared with those of a split first
 
 Stream = Callable[[], Iterable[Instance]]
 
@@ -90,6 +93,28 @@ def require_sentences(files: Mapping[str, SplitFile]) -> None:
         if is_empty(file):
             because = f" ({'; '.join(file.left_out())})" if file.left_out() else ""
             raise UserError(f"{file.path}: no sentences; {name.rpartition('/')[2]} needs at least one{because}")
+
+
+def shares_a_relation(train: Stream, other: Stream) -> bool:
+    """Whether some sentence of a split has a relation that train has, too; also where one of them has none at all."""
+    some = _relations(itertools.islice(train(), _FIRST))  # which nearly always decide
+    if any(it.relation in some for it in other()):
+        return True
+    relations = _relations(other())
+    known = _relations(train())
+    return not relations or not known or not relations.isdisjoint(known)
+
+
+def _relations(instances: Iterable[Instance]) -> set[str]:
+    return {it.relation for it in instances} - {NA}
+
+
+def unlabelled_notes(path: Path, source: str, place: str = "") -> list[str]:
+    """What was passed over for lack of labels, and for which split, a line each; `place` comes before the names."""
+    return [
+        f"{place}{file.name} was passed over for {split}: it has no labels"
+        for split, file in unlabelled_splits(path, source).items()
+    ]
 
 
 def all_notes(notes: Iterable[str], splits: Mapping[str, Wanted]) -> Iterator[str]:
