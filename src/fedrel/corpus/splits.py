@@ -46,7 +46,7 @@ def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
     """The file or folder of each split that is there with labels; UserError if train is not there."""
     found = labelled_splits(path, source)
     if "train" not in found:
-        raise UserError(f"{path}: no training file; {_expected(path, source)}")
+        raise UserError(f"{path}: no training file; {expected(path, source)}")
     return found
 
 
@@ -163,12 +163,12 @@ def passed_over(path: Path, source: str, *, read: Iterable[Path] | None = None) 
     roots = _read_splits(path, source) if read is None else list(read)
     known = {file for root in roots if root.is_file() for file in files_of(root, source)}
     for folder in (root for root in roots if root.is_dir()):
-        files = list(_walk(folder))
-        known.update(file for file in files if _is_document(file, form))
+        files = list(walk(folder))
+        known.update(file for file in files if is_document(file, form))
         if form.files:  # what lies beside a text and goes by its name
             texts = {file.with_suffix("") for file in known}
             known.update(file for file in files if file.with_suffix("") in texts)
-    unread = (file for file in _walk(path) if file not in known)
+    unread = (file for file in walk(path) if file not in known)
     return tuple(sorted(f"{file.relative_to(path)}{'/' if file.is_dir() else ''}" for file in unread))
 
 
@@ -182,7 +182,7 @@ def _read_splits(path: Path, source: str) -> list[Path]:
         return []
 
 
-def _walk(path: Path) -> Iterator[Path]:
+def walk(path: Path) -> Iterator[Path]:
     """The first _LISTED files in a folder and in those below it, with the folders that are not looked into: hidden ones
     and links.
     """
@@ -196,7 +196,8 @@ def _files_below(path: Path) -> Iterator[Path]:
         folders[:] = kept
 
 
-def _is_document(file: Path, form: Format) -> bool:
+def is_document(file: Path, form: Format) -> bool:
+    """Whether the name of a file says that it is read in a folder of documents."""
     if is_no_data(file.name):
         return False
     return file.suffix.lower() in form.extensions or bool(form.by_name and form.by_name(file))
@@ -220,7 +221,8 @@ def _candidates(path: Path, form: Format) -> Iterator[Path]:
         yield from (it for it in entries if _is_visible_folder(it))
 
 
-def _expected(path: Path, source: str) -> str:
+def expected(path: Path, source: str) -> str:
+    """Where a training file of this format would be found, and what it would be called."""
     form = FORMATS[source]
     inner = folds(path, source) if not form.documents else []
     if inner:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fedrel.config import Data
 from fedrel.corpus import FORMATS, SPLITS, Instance
-from fedrel.corpus.splits import labelled_splits, split_of
+from fedrel.corpus.beside import is_no_data
+from fedrel.corpus.splits import expected, is_document, labelled_splits, split_of, walk
 from fedrel.data.building import build
 from fedrel.data.cache import Say, cached, files_key, kept
 from fedrel.data.partition import COORDINATOR, require_names
@@ -89,7 +90,7 @@ def files_of_platforms(path: Path, source: str) -> dict[str, Path]:
     public = splits_there(path / COORDINATOR, source)
     wanted = ("train", *(split for split in ("dev", "test") if split not in public))
     inner = (it for it in sorted(path.iterdir()) if it.is_dir() and it.name != COORDINATOR and it.name[0] != ".")
-    homes = {it.name: splits for it in inner if "train" in (splits := splits_there(it, source))}
+    homes = {it.name: splits for it in inner if "train" in (splits := _home(it, source))}
     if not homes:
         raise UserError(f"{path}: no platform: no folder in it but {COORDINATOR} holds a training file")
     require_names(homes, str(path))
@@ -97,14 +98,30 @@ def files_of_platforms(path: Path, source: str) -> dict[str, Path]:
     return own | {f"{COORDINATOR}/{split}": file for split, file in public.items()}
 
 
+def _home(path: Path, source: str) -> dict[str, Path]:
+    """A platform's splits. UserError for a folder with data in which there is no training file in this format: nobody
+    should train without a platform and not know it. Folders of anything else (notes, results of a run) have none.
+    """
+    found = splits_there(path, source)
+    if "train" in found:
+        return found
+    below = [file for file in path.rglob("*") if file.is_file() and not is_no_data(file.name)]
+    named = [file for file in below if split_of(file, *FORMATS.values()) == "train"]
+    of_data = {extension for form in FORMATS.values() for extension in form.extensions}
+    beside = [file for file in below if file.parent == path and file.suffix.lower() in of_data]
+    if named or (beside and not (path / "experiment.toml").exists()):
+        file = (named or beside)[0].relative_to(path)
+        raise UserError(
+            f'{path}: no training file in the format "{source}" in the folder of this platform, which holds {file}; '
+            f"{expected(path, source)}, or move the folder away"
+        )
+    return {}
+
+
 def splits_there(path: Path, source: str) -> dict[str, Path]:
     """The splits in a folder, which may be none at all."""
     found = labelled_splits(path, source)
-    if (
-        path.is_dir()
-        and found.get("train") == path
-        and not any(it.suffix.lower() in FORMATS[source].extensions for it in path.iterdir())
-    ):
+    if path.is_dir() and found.get("train") == path and not any(is_document(it, FORMATS[source]) for it in walk(path)):
         return {}  # it could be a folder of documents, and there are none
     return found
 
