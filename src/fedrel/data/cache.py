@@ -83,5 +83,5 @@ def content_hash(path: Path, source: str) -> str:
     if len(files) == 1 and path.is_file():
         return digests[0]
     base = path if path.is_dir() else path.parent
-    named = "\n".join(f"{file.relative_to(base)} {it}" for file, it in zip(files, digests, strict=True))
+    named = "\n".join(f"{os.path.relpath(file, base)} {it}" for file, it in zip(files, digests, strict=True))
     return hashlib.sha256(os.fsencode(named)).hexdigest()

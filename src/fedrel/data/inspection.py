@@ -12,6 +12,7 @@ from fedrel import config
 from fedrel.corpus import FORMATS, SPLITS, Skipped
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
+from fedrel.corpus.packed import as_given
 from fedrel.corpus.reading import Reading, require_few_broken
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.splits import find_splits, folds, passed_over
@@ -71,7 +72,7 @@ def _labelled(path: Path, place: Path, found: Detected, data: config.Data, say: 
     files = {name: file for name, file in find_splits(place, found.source).items() if name not in dataset.passed_over}
     report.passed_over = list(passed_over(place, found.source, read=files.values()))
     for name in SPLITS:
-        part = Part(str(files[name]) if name in files else None)
+        part = Part(str(as_given(files[name])) if name in files else None)
         if name in files:
             reading = Reading(found.source, files[name], rules_of(data), split=name)
             part.counts = counts_of_file(name, reading, report)
@@ -137,7 +138,7 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
         require_few_broken(file, report.skipped, labels.total(), data.bad_rows)
         left_out = report.skipped.total - before
         counts = {"rows": rows_in(file, found.source), "left_out": left_out, "texts": labels.total()}
-        report.parts[name] = Part(str(file), counts, dict(sorted(labels.items())))
+        report.parts[name] = Part(str(as_given(file)), counts, dict(sorted(labels.items())))
     if not report.parts["train"].counts["texts"]:
         raise UserError(f"{report.parts['train'].path}: no texts; train needs at least one")
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
@@ -171,10 +172,10 @@ def _folds(path: Path, place: Path, found: Detected) -> Report:
     for folder in inner:
         files = find_splits(folder, found.source)
         counts = {f"{name}_rows": rows_in(files[name], found.source) for name in SPLITS if name in files}
-        report.parts[folder.name] = Part(str(folder), counts)
+        report.parts[folder.name] = Part(str(as_given(folder)), counts)
     report.advice = [
         f"if each is a platform's: add a folder {COORDINATOR} beside them, with dev and test or with nothing. Or:",
         f"a folder of {len(inner)} folds; each is a data set of its own. Name one:",
-        command("fedrel", "data", "check", str(inner[0])),
+        command("fedrel", "data", "check", str(as_given(inner[0]))),
     ]
     return report

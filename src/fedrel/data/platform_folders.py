@@ -9,6 +9,7 @@ from pathlib import Path
 from fedrel.config import Data
 from fedrel.corpus import FORMATS, SPLITS, Instance
 from fedrel.corpus.beside import is_no_data
+from fedrel.corpus.packed import as_given
 from fedrel.corpus.splits import expected, is_document, labelled_splits, split_of, walk
 from fedrel.data.building import build
 from fedrel.data.cache import Say, cached, files_key, kept
@@ -92,8 +93,8 @@ def files_of_platforms(path: Path, source: str) -> dict[str, Path]:
     inner = (it for it in sorted(path.iterdir()) if it.is_dir() and it.name != COORDINATOR and it.name[0] != ".")
     homes = {it.name: splits for it in inner if "train" in (splits := _home(it, source))}
     if not homes:
-        raise UserError(f"{path}: no platform: no folder in it but {COORDINATOR} holds a training file")
-    require_names(homes, str(path))
+        raise UserError(f"{as_given(path)}: no platform: no folder in it but {COORDINATOR} holds a training file")
+    require_names(homes, str(as_given(path)))
     own = {f"{name}/{split}": home[split] for name, home in homes.items() for split in wanted if split in home}
     return own | {f"{COORDINATOR}/{split}": file for split, file in public.items()}
 
@@ -112,8 +113,8 @@ def _home(path: Path, source: str) -> dict[str, Path]:
     if named or (beside and not (path / "experiment.toml").exists()):
         file = (named or beside)[0].relative_to(path)
         raise UserError(
-            f'{path}: no training file in the format "{source}" in the folder of this platform, which holds {file}; '
-            f"{expected(path, source)}, or move the folder away"
+            f'{as_given(path)}: no training file in the format "{source}" in the folder of this platform, which holds '
+            f"{file}; {expected(path, source)}, or move the folder away"
         )
     return {}
 
