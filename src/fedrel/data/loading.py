@@ -15,25 +15,20 @@ from fedrel.corpus.formats import labelled_format
 from fedrel.corpus.splits import find_splits
 from fedrel.data.building import build
 from fedrel.data.cache import Say, agreed, cached, content_hash, files_key, kept, key_of, readers_version
+from fedrel.data.carving import carve_missing, carved_note, hold_out, without_held_out
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import files_of_platforms, is_of_platforms, load_platforms, splits_there
-from fedrel.data.sources import WORLD, agreed_relations, is_gold, kind_of, require_source
+from fedrel.data.sources import WORLD, agreed_relations, kind_of, require_source
 from fedrel.data.store import Dataset
 from fedrel.data.streams import (
-    HELD_OUT,
     SplitFile,
     Stream,
     Wanted,
     all_notes,
-    carve,
-    carved_note,
-    hold_out,
     is_empty,
     require_sentences,
     shares_a_relation,
-    unit,
     unlabelled_notes,
-    without_held_out,
 )
 from fedrel.errors import UserError
 
@@ -72,7 +67,7 @@ def load_part(
         return dataset
     files = {split: SplitFile(data, file, platform=platform, split=split) for split, file in found.items()}
     require_sentences(files)
-    streams, carved = hold_out(files, held_out, path, gold=is_gold(data))
+    streams, carved = hold_out(files, held_out, path, data)
     notes = all_notes([*unlabelled, *(carved_note(split, data) for split in carved)], files)
     from_train = ["train", *(split for split in carved if split == "dev")]
     make = partial(build, splits=streams, notes=notes, from_train=from_train, part=True, may_lack=held_out)
@@ -90,7 +85,7 @@ def load_public(data: Data, path: Path, *, relations: Sequence[str], say: Say = 
     files = {split: SplitFile(data, file, platform=COORDINATOR, split=split) for split, file in found.items()}
     require_sentences(files)
     at_home = [split for split in ("dev", "test") if split not in files]
-    streams = without_held_out(files, at_home, path, gold=is_gold(data))
+    streams = without_held_out(files, at_home, path, data)
     make = partial(build, splits=streams, notes=all_notes(unlabelled, files), part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", say)
 
@@ -147,7 +142,7 @@ def _files(data: Data, path: Path, say: Say) -> Dataset:
         return dataset
     files = {split: SplitFile(data, file, split=split) for split, file in found.items()}
     require_sentences({split: file for split, file in files.items() if split != "dev"})
-    notes, from_train, strange = [*unlabelled], ["train"], []
+    notes, strange = [*unlabelled], []
     if data.dev:
         files.pop("dev", None)
     elif "dev" in files and not is_empty(files["dev"]) and not shares_a_relation(files["train"], files["dev"]):
@@ -156,20 +151,9 @@ def _files(data: Data, path: Path, say: Say) -> Dataset:
         del files["dev"]
     if "test" in files and not shares_a_relation(files["train"], files["test"]):
         notes.append("none of the relations of test is in train: no model can find them")
-    streams: dict[str, Stream] = dict(files)
-    for split in ("test", "dev"):
-        if split not in streams or (split == "dev" and is_empty(streams["dev"])):
-            share = data.dev if split == "dev" and data.dev else 1 / HELD_OUT
-            streams, carving = carve(streams, split, share, gold=is_gold(data))
-            if is_empty(streams[split]) or is_empty(streams["train"]):
-                raise UserError(f"{data.path}: too few {unit(data)}s to carve {split} from train; add a {split} file")
-            notes.append(
-                f"{data.dev:.0%} of the {unit(data)}s of train were taken for dev"
-                if split == "dev" and data.dev
-                else carved_note(split, data)
-            )
-            if carving.left_out:
-                notes.append(f"{carving.left_out:,} rows left out: of their sentence and their pair, one is in {split}")
-            from_train += ["dev"] if split == "dev" else []
-    make = partial(build, splits=streams, notes=all_notes(notes, files), from_train=from_train, **kind_of(data))
-    return cached(key, partial(make, passed_over=strange), f"reading {data.path}", say)
+    missing = [split for split in ("test", "dev") if split not in files or (split == "dev" and is_empty(files["dev"]))]
+    streams, carved = carve_missing(files, missing, data)
+    from_train = ["train", *(["dev"] if "dev" in missing else [])]
+    told = all_notes([*notes, *carved], files)
+    make = partial(build, splits=streams, notes=told, from_train=from_train, passed_over=strange, **kind_of(data))
+    return cached(key, make, f"reading {data.path}", say)

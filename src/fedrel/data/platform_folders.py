@@ -13,21 +13,11 @@ from fedrel.corpus.packed import as_given
 from fedrel.corpus.splits import expected, is_document, labelled_splits, split_of, walk
 from fedrel.data.building import build
 from fedrel.data.cache import Say, cached, files_key, kept
+from fedrel.data.carving import HELD_OUT, hold_out, require_held_out, unit, without_held_out
 from fedrel.data.partition import COORDINATOR, require_names
-from fedrel.data.sources import is_gold, kind_of
+from fedrel.data.sources import kind_of
 from fedrel.data.store import Dataset
-from fedrel.data.streams import (
-    HELD_OUT,
-    SplitFile,
-    Stream,
-    all_notes,
-    hold_out,
-    is_empty,
-    require_sentences,
-    unit,
-    unlabelled_notes,
-    without_held_out,
-)
+from fedrel.data.streams import SplitFile, Stream, all_notes, require_sentences, unlabelled_notes
 from fedrel.errors import UserError
 
 
@@ -57,18 +47,16 @@ def load_platforms(data: Data, path: Path, say: Say) -> Dataset:
     }
     require_sentences(files)
     at_home = [split for split in ("dev", "test") if f"{COORDINATOR}/{split}" not in files]
-    homes, carved = _homes(files, at_home, path, gold=is_gold(data))
+    homes, carved = _homes(files, at_home, path, data)
     held: dict[str, dict[str, int]] = {split: {} for split in ("train", *at_home)}
     splits: dict[str, Stream] = {
         split: partial(_one_after_another, {name: home[split] for name, home in homes.items() if split in home}, counts)
         for split, counts in held.items()
     }
     splits |= {split: homes[COORDINATOR][split] for split in ("dev", "test") if split not in at_home}
-    for split in at_home:
-        if is_empty(splits[split]):
-            raise UserError(
-                f"{data.path}: too few sentences to hold out {split}; put a {split} file into {COORDINATOR}"
-            )
+    for split in (it for it in at_home if carved[it]):
+        trains = [file for name, file in files.items() if name.endswith("/train")]
+        require_held_out(split, splits[split], trains, data.path, COORDINATOR, data)
     make = partial(
         build,
         splits={split: splits[split] for split in SPLITS},
@@ -128,7 +116,7 @@ def splits_there(path: Path, source: str) -> dict[str, Path]:
 
 
 def _homes(
-    files: Mapping[str, Stream], at_home: Sequence[str], path: Path, *, gold: bool
+    files: Mapping[str, Stream], at_home: Sequence[str], path: Path, data: Data
 ) -> tuple[dict[str, dict[str, Stream]], dict[str, list[str]]]:
     """Everybody's splits, with what they hold out; and of each split at home, who carved it from train."""
     homes: dict[str, dict[str, Stream]] = {}
@@ -138,9 +126,9 @@ def _homes(
     carved: dict[str, list[str]] = {split: [] for split in at_home}
     for name, home in homes.items():
         if name == COORDINATOR:
-            homes[name] = without_held_out(home, at_home, path / name, gold=gold)
+            homes[name] = without_held_out(home, at_home, path / name, data)
             continue
-        homes[name], taken = hold_out(home, at_home, path / name, gold=gold)
+        homes[name], taken = hold_out(home, at_home, path / name, data)
         for split in taken:
             carved[split].append(name)
     return homes, carved

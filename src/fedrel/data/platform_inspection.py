@@ -61,7 +61,7 @@ def _na(dataset: Dataset) -> str | None:
 
 def _held_out(name: str, dataset: Dataset, rows: dict[str, dict[str, Ints]]) -> dict[str, int]:
     """The sentences of dev and test that somebody has."""
-    counts = {}
+    counts: dict[str, int] = {}
     for split in ("dev", "test"):
         if split in rows:
             counts[split] = len(rows[split].get(name, np.zeros(0)))
