@@ -89,12 +89,19 @@ def test_a_dev_of_other_relations_as_fewrel_has_it_is_passed_over(tmp_path):
     (tmp_path / "train_wiki.json").write_text(fewrel("a", 100))
     (tmp_path / "val_wiki.json").write_text(fewrel("b", 10).replace("P19", "P99"))
     dataset, _ = load(tmp_path, source="fewrel")
-    assert dataset.notes[0] == "dev was passed over: none of its relations is in train"
+    strange = "none of the relations of dev is in train: no model can find them"
+    assert dataset.notes[:2] == [strange, "dev was passed over for that"]
     assert dataset.relations == ["NA", "P19"]
     assert sum(sizes(dataset).values()) == 100
     report = inspect(tmp_path)
     assert report.passed_over == ["val_wiki.json"]
     assert report.parts["dev"].path is None
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "train_wiki.json").write_text(fewrel("small", 2))
+    for split in ("val", "test"):
+        (tmp_path / "few" / f"{split}_wiki.json").write_text(fewrel(split, 4).replace("P19", f"P{len(split)}"))
+    small, _ = load(tmp_path / "few", source="fewrel")
+    assert (sizes(small)["dev"], small.passed_over) == (4, []), "too little to carve it from"
     (tmp_path / "test_wiki.json").write_text(fewrel("c", 4).replace("P19", "P98"))
     assert "none of the relations of test is in train: no model can find them" in load(tmp_path, source="fewrel")[1]
 

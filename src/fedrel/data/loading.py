@@ -142,18 +142,26 @@ def _files(data: Data, path: Path, say: Say) -> Dataset:
         return dataset
     files = {split: SplitFile(data, file, split=split) for split, file in found.items()}
     require_sentences({split: file for split, file in files.items() if split != "dev"})
-    notes, strange = [*unlabelled], []
     if data.dev:
         files.pop("dev", None)
-    elif "dev" in files and not is_empty(files["dev"]) and not shares_a_relation(files["train"], files["dev"]):
-        strange = ["dev"]  # as in FewRel, where nothing can be chosen by it
-        notes.append("dev was passed over: none of its relations is in train")
-        del files["dev"]
-    if "test" in files and not shares_a_relation(files["train"], files["test"]):
-        notes.append("none of the relations of test is in train: no model can find them")
     missing = [split for split in ("test", "dev") if split not in files or (split == "dev" and is_empty(files["dev"]))]
-    streams, carved = carve_missing(files, missing, data)
-    from_train = ["train", *(["dev"] if "dev" in missing else [])]
+    strange = [it for it in ("dev", "test") if it not in missing and not shares_a_relation(files["train"], files[it])]
+    notes = [
+        *unlabelled,
+        *(f"none of the relations of {split} is in train: no model can find them" for split in strange),
+    ]
+    passed_over = ["dev"] if "dev" in strange else []  # as in FewRel: no round can be chosen by it
+    try:
+        streams, carved = carve_missing(files, [*missing, *passed_over], data)
+    except UserError:
+        if not passed_over:
+            raise
+        passed_over = []  # train is too small to carve dev from it
+        streams, carved = carve_missing(files, missing, data)
+    if passed_over:
+        notes.append("dev was passed over for that")
+        del files["dev"]
+    from_train = ["train", *(["dev"] if "dev" in (*missing, *passed_over) else [])]
     told = all_notes([*notes, *carved], files)
-    make = partial(build, splits=streams, notes=told, from_train=from_train, passed_over=strange, **kind_of(data))
+    make = partial(build, splits=streams, notes=told, from_train=from_train, passed_over=passed_over, **kind_of(data))
     return cached(key, make, f"reading {data.path}", say)
