@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrel.config import Data
-from fedrel.corpus import archives
+from fedrel.corpus import unpacking
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import detect
 from fedrel.corpus.documents import Documents
@@ -328,19 +328,19 @@ def test_rare_methods_are_refused_and_old_ones_read(tmp_path):
     for name in ("a.tar", "a.txt.bz2", "a.tar.xz", "a.7z", "a.rar"):
         (tmp_path / name).write_bytes(b"x")
         assert refusal(tmp_path / name) == (
-            "packed in a way that is not read here; unpack it, or pack it as .zip or .tar.gz"
+            "packed in a way that is not read here; unpack it, or pack it as .gz, .zip or .tar.gz"
         )
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.zip", "a.tar.gz"])
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path, cache, monkeypatch, name):
     zeros = b"\0" * 3_000_000
-    monkeypatch.setattr(archives, "SMALL", 1_000_000)
-    monkeypatch.setattr(archives, "GROWTH", 100)
+    monkeypatch.setattr(unpacking, "SMALL", 1_000_000)
+    monkeypatch.setattr(unpacking, "GROWTH", 100)
     assert "more than 100 times as large when unpacked" in refusal(packed(tmp_path / name, {"a.txt": zeros}))
-    monkeypatch.setattr(archives, "GROWTH", 10_000)
+    monkeypatch.setattr(unpacking, "GROWTH", 10_000)
     assert unpacked(tmp_path / name).stat().st_size == 3_000_000
-    monkeypatch.setattr(archives, "LARGEST", 2 * 2**20)
+    monkeypatch.setattr(unpacking, "LARGEST", 2 * 2**20)
     other = packed(tmp_path / f"2{name}", {"a.txt": zeros})
     assert "GB when unpacked; unpack it yourself" in refusal(other)
     assert not list(cache.glob("unpacked/.*"))
@@ -348,7 +348,7 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path, cache, monkeypatch
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
 def test_too_many_members_are_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(archives, "MEMBERS", 10)
+    monkeypatch.setattr(unpacking, "MEMBERS", 10)
     assert len(content(unpacked(packed(tmp_path / "few" / name, {f"{n}": b"x" for n in range(10)})))) == 10
     assert refusal(packed(tmp_path / name, {f"{n}": b"x" for n in range(11)})) == (
         "more than 10 files and folders are in it; unpack it yourself"
@@ -378,7 +378,7 @@ def test_of_two_members_of_one_name_the_later_one_counts(tmp_path):
 
 
 def test_a_name_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "_HEADERS", 200_000)
+    monkeypatch.setattr(unpacking, "_HEADERS", 200_000)
     path = tarred(tmp_path / "a.tgz", {"x" * 1_000_000: b"x"})
     assert refusal(path) == "the name of a file in it has no end; it is refused"
     raw = io.BytesIO()
@@ -389,7 +389,7 @@ def test_a_name_without_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_list_of_members_that_is_too_long_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "_LIST", 70_000)
+    monkeypatch.setattr(unpacking, "_LIST", 70_000)
     assert "too long" in refusal(zipped(tmp_path / "a.zip", {f"{n}": b"" for n in range(2_000)}))
 
 
@@ -443,8 +443,8 @@ def _hurt(data: st.DataObject, raw: bytes) -> bytes:
 
 
 def test_zeros_after_the_end_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "SMALL", 1_000_000)
-    monkeypatch.setattr(archives, "GROWTH", 100)
+    monkeypatch.setattr(unpacking, "SMALL", 1_000_000)
+    monkeypatch.setattr(unpacking, "GROWTH", 100)
     tar = gzip.decompress(tarred(tmp_path / "a.tgz", {"a.txt": b"x"}).read_bytes())
     (tmp_path / "a.tgz").write_bytes(gzip.compress(tar + b"\0" * 20_000_000))
     assert "100 times as large" in refusal(tmp_path / "a.tgz")

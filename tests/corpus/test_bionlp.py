@@ -4,7 +4,7 @@ import pytest
 
 from fedrel.corpus import Annotation, Document, bionlp
 from fedrel.corpus.detection import detect
-from fedrel.corpus.splits import find_splits
+from fedrel.corpus.splits import find_splits, splits_in
 from tests.documents import broken, covered, everything, place, refusal
 
 TEXT = "Zinx stops abase at site S.\nAbase binds Zinx.\n"
@@ -128,7 +128,8 @@ def test_the_published_folders_are_recognised(tmp_path, answers):
             names |= {f"d{n}.{answers}": A2 for n in range(2)}
         place(tmp_path / f"BioNLP-ST-2016_SeeDev-binary_{split}", names)
     assert detect(tmp_path).source == "bionlp"
-    assert sorted(find_splits(tmp_path, "bionlp")) == ["dev", "test", "train"]
+    assert sorted(splits_in(tmp_path, "bionlp")) == ["dev", "test", "train"]
+    assert sorted(find_splits(tmp_path, "bionlp")) == (["dev", "train"] if answers else ["dev", "test", "train"])
     folder = tmp_path / "BioNLP-ST-2016_SeeDev-binary_test"
     assert detect(folder).source == detect(folder / "d0.a1").source == "bionlp"
     assert [covered(it)["T3"] for it in everything(bionlp.read, folder)[0]] == ["Abase", "Abase"]

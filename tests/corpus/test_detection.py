@@ -183,7 +183,7 @@ def test_a_folder_of_data_sets_is_none_itself(tmp_path):
 def test_files_of_different_kinds_are_no_data_set(tmp_path):
     (tmp_path / "a.csv").write_text("id,text\n1,We met.\n")
     (tmp_path / "b.tsv").write_text("x\ty\n1\t2\n")
-    assert "files of different kinds (a.csv, b.tsv …); name one of them" in refusal(tmp_path)
+    assert "files of different kinds (a.csv, b.tsv); name one of them" in refusal(tmp_path)
 
 
 def test_old_line_ends_and_links_that_lead_in_a_circle_do_no_harm(tmp_path):

@@ -199,10 +199,9 @@ def test_a_lost_document_weighs_more_than_its_entities(tmp_path):
         list(Reading("jsonl", tmp_path / "a.jsonl").rows())
 
 
-def test_splits_below_another_folder_are_not_taken_for_train(tmp_path):
+def test_splits_below_another_folder_are_not_all_taken_for_train(tmp_path):
     (tmp_path / "corpus").mkdir()
     WRITERS["brat"](tmp_path / "corpus", 3)
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "convert.txt").write_text("No data.")
-    with pytest.raises(UserError, match=r"the splits are in .*corpus; name that folder"):
-        find_splits(tmp_path, "brat")
+    assert find_splits(tmp_path, "brat") == {it: tmp_path / "corpus" / it for it in ("train", "dev", "test")}

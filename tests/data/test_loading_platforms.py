@@ -165,7 +165,8 @@ def test_platforms_that_are_too_small_to_hold_anything_out(tmp_path):
     )
     write(tmp_path / "few" / "a" / "train.jsonl", [next(chosen)])
     assert refusal(tmp_path / "few") == (
-        f"{tmp_path}/few/a: too little to hold out dev and train on the rest; add a dev file"
+        f"{tmp_path}/few/a: test and dev are one pair in 10, drawn alike on every platform, which here takes all of "
+        "train (1); add pairs, or a test file and a dev file"
     )
 
 

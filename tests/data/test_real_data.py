@@ -8,7 +8,8 @@ import pytest
 from fedrel import config
 from fedrel.corpus import Skipped, chemprot
 from fedrel.data import loading
-from fedrel.data.inspection import Report, inspect
+from fedrel.data.inspection import inspect
+from fedrel.data.reports import Report
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution

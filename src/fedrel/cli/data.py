@@ -15,12 +15,15 @@ from fedrel.cli.console import out, print_json, say, tell
 from fedrel.corpus import FORMATS, NA, SPLITS, opennre, world_text
 from fedrel.corpus.world import World
 from fedrel.data import loading
-from fedrel.data.inspection import BAG_SIZES, Report, inspect
+from fedrel.data.counting import BAG_SIZES
+from fedrel.data.inspection import inspect
+from fedrel.data.reports import Report
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 from fedrel.util.files import atomic_folder
 
 _PASSED_OVER = 20  # files that are named
+_SIDE_BY_SIDE = 8  # platforms that have a column each
 _NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
 
 
@@ -92,7 +95,8 @@ def check(
         print_json(json.dumps(report.as_json(), indent=1))
         return
     tell(f"{report.path}: {report.format} ({report.why})")
-    out.print(_table_of_folds(report) if report.kind == "folds" else _table(report))
+    narrow = report.kind == "platforms" and len(report.parts) <= _SIDE_BY_SIDE
+    out.print(_table_by_row(report) if report.kind in ("folds", "platforms") and not narrow else _table(report))
     for note in report.notes:
         tell(note)
     if count := len(report.passed_over):
@@ -136,12 +140,13 @@ def _table(report: Report) -> Table:
     return table
 
 
-def _table_of_folds(report: Report) -> Table:
+def _table_by_row(report: Report) -> Table:
+    """A row for each fold or platform, of which there may be hundreds."""
     table = Table()
     columns = dict.fromkeys(name for part in report.parts.values() for name in part.counts)
-    table.add_column("fold", overflow="fold")
+    table.add_column(report.kind.removesuffix("s"), overflow="fold")
     for name in columns:
-        table.add_column(name.replace("_", " "), justify="right")
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold")
     for name, part in report.parts.items():
         table.add_row(Text(shown(name, 200)), *(_cell(part.counts.get(column)) for column in columns))
     return table

@@ -20,6 +20,7 @@ from fedrel.corpus.json_rows import EXTENSIONS, name_of, type_of
 from fedrel.corpus.lines import each_object
 from fedrel.corpus.tokens import token_span, tokenize
 from fedrel.corpus.types import Instance, Mention, Skipped
+from fedrel.corpus.unlabelled import without_key
 from fedrel.errors import UserError
 
 _ENTITY = re.compile(r'"(?:head|tail)"\s*:\s*\{\s*"(?:word|name|id|type)"\s*:')
@@ -104,6 +105,7 @@ def _by_content(sample: Sample) -> str | None:
 FORMAT = Format(
     what='BERE and old NRE: JSON with "sentence", "head", "tail" and "relation"',
     sentences=read,
+    unlabelled=without_key("relation"),
     keys=(frozenset(("sentence", "head", "tail", "relation")),),
     by_content=_by_content,
     extensions=EXTENSIONS,

@@ -20,13 +20,15 @@ from pathlib import Path
 
 from fedrel.corpus.checks import EMPTY, files, head_and_tail, renamed, whole_text
 from fedrel.corpus.columns import shortened
-from fedrel.corpus.format import Format, has_extension, same_stem
+from fedrel.corpus.format import Format, same_stem
+from fedrel.corpus.lines import first_line
 from fedrel.corpus.standoff import JOINS_EVENT, Joined, Notes, joined, notes_of, placed
 from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 _ANSWERS = (".a2", ".rel")
 _EVENT = re.compile(r"E\S*\t([^\s:]+)(?::(\S+))?((?: +[^\s:]+:\S+)*)\s*(?:\t.*)?")
+_STANDOFF = re.compile(r"[TREN*]\S*\t")  # how a line of these files begins
 _LAYOUT = ("Title", "Paragraph")
 
 
@@ -106,11 +108,17 @@ def _relation(
     return None
 
 
+def _by_name(path: Path) -> bool:
+    """Relations are in .rel files in i2b2's corpus, too: what they begin with tells them apart."""
+    suffix = path.suffix.lower()
+    return suffix in (".a1", ".a2") or (suffix == ".rel" and _STANDOFF.match(first_line(path)) is not None)
+
+
 FORMAT = Format(
     what="BioNLP shared tasks: a text, its .a1 and its .a2 or .rel file",
     documents=read,
     gold=True,
-    by_name=has_extension(".a1", ".a2"),
+    by_name=_by_name,
     extensions=(".txt",),
     files=same_stem,
 )

@@ -59,13 +59,23 @@ def files(path: Path) -> tuple[Path, Path, Path]:
     """Abstracts, entities and gold relations of a split, by the name of its abstracts file."""
     if "abstracts" not in path.name:
         raise UserError(f"{path}: not the abstracts of ChemProt; name the file that ends in _abstracts.tsv")
-    beside = [path, *(path.with_name(path.name.replace("abstracts", kind)) for kind in ("entities", "gold_standard"))]
-    if not beside[2].exists():  # as published: chemprot_test_abstracts_gs.tsv and chemprot_test_gold_standard.tsv
-        beside[2] = beside[2].with_name(beside[2].name.replace("_gs.", "."))
+    beside = path, path.with_name(path.name.replace("abstracts", "entities")), _gold_standard(path)
     for file in beside:
         if not file.is_file():
             raise UserError(f"{file}: no such file; ChemProt needs it beside {path.name}")
-    return beside[0], beside[1], beside[2]
+    return beside
+
+
+def _gold_standard(abstracts: Path) -> Path:
+    gold = abstracts.with_name(abstracts.name.replace("abstracts", "gold_standard"))
+    if gold.exists():
+        return gold
+    # as published: chemprot_test_abstracts_gs.tsv and chemprot_test_gold_standard.tsv
+    return gold.with_name(gold.name.replace("_gs.", "."))
+
+
+def _is_unlabelled(abstracts: Path) -> bool:
+    return not _gold_standard(abstracts).is_file()
 
 
 def _read_texts(path: Path, split: _Split, skip: Skipped) -> None:
@@ -160,4 +170,5 @@ FORMAT = Format(
     candidates=_candidates,
     training_file="chemprot_training_abstracts.tsv",
     files=files,
+    unlabelled=_is_unlabelled,
 )

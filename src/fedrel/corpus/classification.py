@@ -30,7 +30,8 @@ def read(path: Path, skip: Skipped) -> Iterator[tuple[str, LabelledText]]:
         header = _TAB_HEADER
     else:
         number, first = next(numbered_lines(path, Skipped()), (0, ""))
-        _require_labels(first, f"{path}:{number}")
+        if _has_no_labels(first):
+            raise UserError(f"{path}:{number}: a file without labels; move it away, or add a column with them")
         header = int(number == 1 and _is_header(first))
 
     def labelled(line: str, where: str) -> LabelledText | None:
@@ -55,11 +56,14 @@ def lines(texts: Iterable[Instance]) -> Iterator[str]:
         yield f"{' '.join(text.tokens)}\t{text.relation}\n"
 
 
-def _require_labels(line: str, where: str) -> None:
-    """Raises UserError for the header row of a file without labels, such as SST-2's test: index and sentence."""
+def _has_no_labels(line: str) -> bool:
+    """Whether this is the header row of a file without labels, such as SST-2's test: index and sentence."""
     names = [column.strip().lower() for column in line.split("\t")]
-    if len(names) == 2 and names[0] in ("index", "id") and names[1] in _TEXT_NAMES:
-        raise UserError(f"{where}: a file without labels; move it away, or add a column with them")
+    return len(names) == 2 and names[0] in ("index", "id") and names[1] in _TEXT_NAMES
+
+
+def _is_unlabelled(path: Path) -> bool:
+    return _has_no_labels(next(numbered_lines(path, Skipped()), (0, ""))[1])
 
 
 def _is_header(line: str) -> bool:
@@ -102,4 +106,5 @@ FORMAT = Format(
     columns=tuple(frozenset((name, "label")) for name in _TEXT_NAMES),
     extensions=(".tsv", ".txt", ".tab"),
     header_rows=_header_rows,
+    unlabelled=_is_unlabelled,
 )

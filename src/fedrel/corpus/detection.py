@@ -14,8 +14,9 @@ from fedrel.corpus.format import Sample
 from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.nearest import unknown
+from fedrel.corpus.packed import as_given, is_packed, still_packed
 from fedrel.corpus.samples import sample_of
-from fedrel.corpus.splits import passed_over, split_of
+from fedrel.corpus.splits import folders_with_splits, passed_over, split_of
 from fedrel.errors import UserError
 
 _FILES = 2_000  # of a folder that are looked at; a corpus of a million texts is recognised by its first ones
@@ -42,7 +43,7 @@ def detect(path: Path) -> Detected:
     if path.is_file():
         return _detect_file(path)
     if not path.is_dir():
-        raise UserError(f"{path}: no such file or folder")
+        raise UserError(f"{as_given(path)}: no such file or folder")
     _refuse_several(path)
     found = _detect_folder(path)
     return replace(found, passed_over=passed_over(path, found.source))
@@ -77,23 +78,29 @@ def _refuse_several(path: Path) -> None:
                 continue
     if len(set(found.values()) - {"text"}) > 1:
         inside = ", ".join(f"{name} ({source})" for name, source in found.items())
-        raise UserError(f"{path}: several data sets are in this folder; name one of them: {inside}")
+        raise UserError(f"{as_given(path)}: several data sets are in this folder; name one of them: {inside}")
 
 
 def _detect_folder(path: Path) -> Detected:
     present = list(itertools.islice(_files(path), _FILES))
+    given = as_given(path)
     if not present:
-        raise UserError(f"{path}: no file in this folder")
+        raise UserError(f"{given}: no file in this folder")
     files = [file for file in present if not is_no_data(file.name)]
     if not files:
         names = ", ".join(str(file.relative_to(path)) for file in present[:_NAMED])
-        raise UserError(f"{path}: no data in this folder, only {names}{' …' if len(present) > _NAMED else ''}")
+        raise UserError(f"{given}: no data in this folder, only {names}{' …' if len(present) > _NAMED else ''}")
     if found := _the_one(path, _by_companions(files)):
         return found
     forms = list(FORMATS.values())
     of_data = {extension for form in forms for extension in form.extensions}
     files = [file for file in files if file.suffix.lower() in of_data] or files
+    if all(is_packed(file.name) for file in files):
+        raise still_packed(files[0])
     here = [file for file in files if file.parent == path]
+    below = [] if any(split_of(file, *forms) for file in here) else folders_with_splits(path, *forms)
+    if len(below) == 1 and not here:
+        return _detect_folder(below[0])
     for group in (here, [] if here else files):  # the splits, or those of the folds
         named = {file: split for file in group if (split := split_of(file, *forms))}
         ordered = sorted(named, key=lambda file: named[file] != "train")
@@ -101,8 +108,13 @@ def _detect_folder(path: Path) -> Detected:
         if filled:
             return _detect_file(filled)
         if ordered:
-            raise UserError(f"{path}: {', '.join(file.name for file in ordered[:3])}: every file is empty")
-    return _documents(path, files)
+            raise UserError(f"{given}: {', '.join(file.name for file in ordered[:3])}: every file is empty")
+    try:
+        return _documents(path, files)
+    except UserError:
+        if len(below) != 1:
+            raise
+    return _detect_folder(below[0])
 
 
 def _by_companions(files: list[Path]) -> dict[str, str]:
@@ -116,19 +128,36 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
     """Files that are no splits: they are documents if all of them are of one kind, to which most of the first few
     belong by their content.
     """
-    asked = list(itertools.islice(filter(_has_text, files), _ASKED)) or files[:1]
-    told = [_detected_or_refused(file) for file in asked]
-    source, _ = Counter(it.source if isinstance(it, Detected) else "" for it in told).most_common(1)[0]
-    found = next(it for it in told if (it.source if isinstance(it, Detected) else "") == source)
+    with_text = list(itertools.islice(filter(_has_text, files), _ASKED)) or files[:1]
+    told = {file: _detected_or_refused(file) for file in with_text}
+    source, _ = Counter(_source(it) for it in told.values()).most_common(1)[0]
+    found = next(it for it in told.values() if _source(it) == source)
     if isinstance(found, UserError):
         raise found
     if len(files) == 1:
         return found
-    suffixes = {file.suffix.lower() for file in files}
-    if FORMATS[found.source].documents and len(suffixes) == 1:
-        return Detected(found.source, f"{len(files):,} {suffixes.pop()} files; {found.why}")
-    names = ", ".join(str(file.relative_to(path)) for file in files[:3])
-    raise UserError(f"{path}: files of different kinds ({names} …); name one of them, or a folder with train and test")
+    form, suffixes = FORMATS[found.source], sorted({file.suffix.lower() for file in files})
+    for suffix in suffixes:  # one of each kind of file is looked at, if it is not empty
+        other = next((file for file in files if file.suffix.lower() == suffix and _has_text(file)), None)
+        if other and suffix not in {file.suffix.lower() for file in told}:
+            told[other] = _detected_or_refused(other)
+    by_suffix = {file.suffix.lower(): it for file, it in told.items() if _source(it) == source}
+    alike = len(suffixes) == 1 or (set(suffixes) == set(by_suffix) and set(suffixes) <= set(form.extensions))
+    if form.documents and alike:
+        return Detected(found.source, f"{len(files):,} {' and '.join(suffixes)} files; {found.why}")
+    names = ", ".join(str(file.relative_to(path)) for file in files[:3]) + (" …" if len(files) > 3 else "")
+    if alike and {_source(it) for it in told.values()} == {source}:
+        raise UserError(
+            f"{as_given(path)}: {len(files):,} files in the format {found.source} ({names}), none of them named after "
+            "a split; name one of them, or call them train, dev and test"
+        )
+    raise UserError(
+        f"{as_given(path)}: files of different kinds ({names}); name one of them, or a folder with train and test"
+    )
+
+
+def _source(told: Detected | UserError) -> str:
+    return told.source if isinstance(told, Detected) else ""
 
 
 def _detected_or_refused(file: Path) -> Detected | UserError:

@@ -31,13 +31,13 @@ class Documents:
 
     def __post_init__(self) -> None:
         texts = [name for name, form in FORMATS.items() if form.documents]
-        if not self.path.exists():
-            raise UserError(f"{self.path}: no such file or folder")
         try:
             self.path.name.encode()
         except UnicodeEncodeError:  # documents are called after it
             raise UserError(f"the name of {os.fsencode(self.path)!r} is not UTF-8; rename it") from None
-        self.path = unpacked(self.path)
+        given, self.path = self.path, unpacked(self.path)
+        if not self.path.exists():
+            raise UserError(f"{given}: no such file or folder")
         if not self.source:
             found = detect(self.path)
             self.source, self.why = found.source, found.why

@@ -115,6 +115,10 @@ class Format:
     candidates: Callable[[Path], Iterable[Path]] | None = None  # these files in a folder, where extensions do not do
     training_file: str = ""  # what a training file may be called, for messages; empty: train and an extension
     files: Callable[[Path], Sequence[Path]] | None = None  # all files that a split in one is read from; None: only it
+    # The folder beside a split's that holds the texts of its annotations, if they lie apart.
+    texts_beside: Callable[[Path], Path | None] | None = None
+    # Whether a split has no labels, as test data that are to be predicted. None: if no document states a relation.
+    unlabelled: Callable[[Path], bool] | None = None
     # Where each line is a row: how many lines come before the first row, by the file and its first line. Else None.
     header_rows: Callable[[Path, str], int] | None = None
 

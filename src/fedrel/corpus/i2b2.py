@@ -5,6 +5,7 @@
     record-1.rel   c="aspirin" 1:0 1:0||r="TrAP"||c="her headache" 1:4 1:5
 
 A place is line:token; lines count from 1 and tokens, which white space separates, from 0. Each line is a sentence.
+As published, the records of test are in test_data/, and what is marked in them in reference_standard_for_test_data/.
 Files of assertions (.ast) are ignored. In a few places of the published corpus the text of a concept is not what the
 record has there: such a concept is left out and counted, and so are the relations that need it. Concepts have no ids.
 """
@@ -12,15 +13,16 @@ record has there: such a concept is left out and counted, and so are the relatio
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fedrel.corpus.checks import EMPTY, LEFT_OUT, files, renamed, same_words, whole_text
 from fedrel.corpus.columns import shortened
-from fedrel.corpus.format import Format, has_extension, same_stem
-from fedrel.corpus.lines import each_row
+from fedrel.corpus.format import Format, same_stem
+from fedrel.corpus.lines import each_row, first_line
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
+_REFERENCE = re.compile(r"(?:reference|gold)[_-]standards?[_-](?:(?:for|of)[_-])?", re.IGNORECASE)
 _TOKEN = re.compile(r"\S+")
 _CONCEPT = re.compile(r'c="(.*)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})')
 _TYPE = re.compile(r't="([^"]*)"')
@@ -34,8 +36,10 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
     """Every record of a folder, or one. Empty records are skipped, and concepts whose words are not at their place;
     broken lines, and records that are not UTF-8, are counted.
     """
+    folders = [it for it in (_texts_beside(path), path) if it]
     texts, concepts, relations = (
-        renamed(files(path, suffix), lambda name: name.stem) for suffix in (".txt", ".con", ".rel")
+        {name: file for folder in folders for name, file in renamed(files(folder, suffix), _stem).items()}
+        for suffix in (".txt", ".con", ".rel")
     )
     for found, needed, suffix in ((concepts, texts, ".txt"), (relations, concepts, ".con")):
         for name, file in found.items():
@@ -53,6 +57,16 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
             yield _document(name, text, file, concepts.get(name), relations.get(name), skip)
         else:
             skip(str(file), EMPTY)
+
+
+def _stem(name: PurePosixPath) -> str:
+    return name.stem
+
+
+def _texts_beside(path: Path) -> Path | None:
+    """`test_data`, which has the records of `reference_standard_for_test_data`."""
+    found = path.with_name(_REFERENCE.sub("", path.name, count=1))
+    return found if found != path and found.is_dir() else None
 
 
 def _document(
@@ -142,11 +156,18 @@ def _place(concept: str, tokens: Tokens, where: str) -> tuple[str, Span]:
     return match[1], (start, end)
 
 
+def _by_name(path: Path) -> bool:
+    """Relations are in .rel files in the BioNLP tasks, too: what they begin with tells them apart."""
+    suffix = path.suffix.lower()
+    return suffix == ".con" or (suffix == ".rel" and (first_line(path) or 'c="').startswith('c="'))
+
+
 FORMAT = Format(
     what="i2b2 2010: a text, its .con and .rel files",
     documents=read,
     gold=True,
-    by_name=has_extension(".con", ".rel"),
+    by_name=_by_name,
     extensions=(".txt",),
     files=same_stem,
+    texts_beside=_texts_beside,
 )

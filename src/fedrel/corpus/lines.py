@@ -101,6 +101,14 @@ def each_object(path: Path, skip: Skipped, parse: Callable[[dict[str, Any], str]
             yield where, row
 
 
+def first_line(path: Path) -> str:
+    """The first line of a file that is not blank; empty where there is none, or none that can be read."""
+    try:
+        return next(numbered_lines(path, Skipped()), (0, ""))[1]
+    except UserError:
+        return ""
+
+
 def begins_with(path: Path, start: bytes) -> bool:
     """Whether the first character of a file that is no white space is this one."""
     try:

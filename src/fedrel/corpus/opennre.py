@@ -21,6 +21,7 @@ from fedrel.corpus.format import Format, Sample, no_header
 from fedrel.corpus.lines import each_object
 from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import Instance, Mention, Skipped
+from fedrel.corpus.unlabelled import without_key
 from fedrel.errors import UserError
 
 _SIDES = (("h", "head"), ("t", "tail"))
@@ -133,6 +134,7 @@ FORMAT = Format(
     what='JSON lines with "text" or "token", "h", "t" and "relation"',
     sentences=read,
     by_content=_by_content,
+    unlabelled=without_key("relation"),
     keys=(frozenset(("text", "h", "t", "relation")), frozenset(("token", "h", "t", "relation"))),
     header_rows=no_header,
 )

@@ -112,7 +112,7 @@ def _marked(line: str, where: str) -> tuple[str, tuple[int, int], tuple[int, int
 def _candidates(folder: Path) -> list[Path]:
     """The files that may be splits, in the folder or, as published, in folders SemEval2010_task8_… in it."""
     files = sorted([*folder.iterdir(), *folder.glob(f"{_FOLDERS}/*")])
-    return [it for it in files if it.suffix.lower() in FORMAT.extensions and it.is_file() and not _is_unlabelled(it)]
+    return [it for it in files if it.suffix.lower() in FORMAT.extensions and it.is_file()]
 
 
 def _is_unlabelled(path: Path) -> bool:
@@ -136,4 +136,5 @@ FORMAT = Format(
     extensions=(".txt",),
     candidates=_candidates,
     training_file="TRAIN_FILE.TXT, train.txt",
+    unlabelled=_is_unlabelled,
 )

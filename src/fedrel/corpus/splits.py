@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.format import Format
 from fedrel.corpus.formats import FORMATS
+from fedrel.corpus.packed import as_given, bare, is_packed, still_packed
+from fedrel.corpus.samples import sample_of
+from fedrel.corpus.unlabelled import is_unlabelled
 from fedrel.errors import UserError
 
 _LISTED = 200_000  # files of a folder that are looked at to say which are not read
@@ -38,56 +41,126 @@ _SEVERAL = re.compile(  # train and dev in one file, beside which each has its o
     rf"(?:.*[_-])?(?:{'|'.join(_NAMES['train'])})[_-](?:{'|'.join((*_NAMES['dev'], *_NAMES['test']))})(?:[_-].*)?"
 )
 _LOOKED_AT = 1_000  # folders below one, in search of splits
+_NAMED = 5  # folders that a message names
 _SECOND = re.compile(r".*[_-]distant")  # of labels that nobody checked: a split only where no other file is
 
 
 def find_splits(path: Path, source: str = "opennre") -> dict[str, Path]:
-    """The file or folder of each split that is there; UserError if train is not."""
-    found = splits_in(path, source)
+    """The file or folder of each split that is there with labels; UserError if train is not there."""
+    found = labelled_splits(path, source)
     if "train" not in found:
-        raise UserError(f"{path}: no training file; {_expected(path, source)}")
+        packed = min((it for it in walk(path) if is_packed(it.name) and not is_no_data(it.name)), default=None)
+        if packed:
+            raise still_packed(packed)
+        raise UserError(f"{as_given(path)}: no training file; {expected(path, source)}")
     return found
 
 
+def labelled_splits(path: Path, source: str) -> dict[str, Path]:
+    """The splits that are there, without dev and test that have no labels."""
+    left_out = unlabelled_splits(path, source)
+    return {split: file for split, file in splits_in(path, source).items() if split not in left_out}
+
+
+def unlabelled_splits(path: Path, source: str) -> dict[str, Path]:
+    """Dev and test, as far as they have no labels. Where train has none either, nothing can be said: these are
+    documents that nobody labelled yet.
+    """
+    form, found = FORMATS[source], splits_in(path, source)
+    left_out = {split: file for split, file in found.items() if split != "train" and is_unlabelled(file, form)}
+    return {} if left_out and "train" in found and is_unlabelled(found["train"], form) else left_out
+
+
 def splits_in(path: Path, source: str) -> dict[str, Path]:
-    """The file or folder of each split that is there, perhaps within the only folder in this one. A single file, or a
-    folder of documents without splits, is train.
+    """The file or folder of each split that is there, by their names: in this folder, or in the only one below it that
+    holds splits. A single file, or a folder of documents without splits, is train.
     """
     if path.is_file():
         return {"train": path}
     if not path.is_dir():
-        raise UserError(f"{path}: no such file or folder")
+        raise UserError(f"{as_given(path)}: no such file or folder")
     form = FORMATS[source]
-    found: dict[str, Path] = {}
-    for candidate in sorted(_candidates(path, form), key=_is_second):
-        split = split_of(candidate, form)
-        if split and split in found and _is_second(candidate) > _is_second(found[split]):
-            continue
-        if split and split in found:
-            one, other = (it.relative_to(path) for it in (found[split], candidate))
-            raise UserError(f"{path}: both {one} and {other} could be {split}; remove one")
-        if split:
-            found[split] = candidate
-    if not found and (inner := _only_folder(path)):
+    if found := _splits_here(path, form):
+        return found
+    if inner := _only_folder(path):
         deeper = splits_in(inner, source)
-        found = {} if deeper == {"train": inner} else deeper
-    if form.documents and not form.candidates and not found:
-        if inner := _with_splits(path, source):
-            raise UserError(f"{path}: the splits are in {inner}; name that folder")
+        if deeper and deeper != {"train": inner}:
+            return deeper
+    below = _recognised(folders_with_splits(path, form), form)
+    if len(below) == 1:
+        return _splits_here(below[0], form)
+    if form.documents and not form.candidates:
+        if below:
+            raise UserError(f"{as_given(path)}: {_one_of(below)}")
         return {"train": path}
+    return {}
+
+
+def _splits_here(path: Path, form: Format) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    candidates = list(_candidates(path, form))
+    texts = {form.texts_beside(it) for it in candidates} if form.texts_beside else set()
+    for candidate in sorted((it for it in candidates if it not in texts), key=_is_second):
+        if split := split_of(candidate, form):
+            found[split] = _preferred(found[split], candidate, form, path, split) if split in found else candidate
+    for file in path.iterdir() if found else ():
+        split = split_of(Path(bare(file.name)), form) if is_packed(file.name) and file.is_file() else None
+        if split and split not in found:  # to carve it from train would leave it out unseen
+            raise still_packed(file)
     return found
 
 
-def _with_splits(path: Path, source: str) -> Path | None:
-    """A folder somewhere below with files or folders for two splits or more, if there is one. Without a look for it,
-    what is to be tested on would be trained on.
+def _preferred(one: Path, other: Path, form: Format, path: Path, split: str) -> Path:
+    """Of two that are named after a split, the one that it is; UserError if either could be."""
+    if _is_second(other) > _is_second(one):
+        return one
+    labelled = [it for it in (one, other) if not is_unlabelled(it, form)]
+    if len(labelled) != 1:
+        names = " and ".join(str(it.relative_to(path)) for it in (one, other))
+        raise UserError(f"{as_given(path)}: both {names} could be {split}; remove one")
+    return labelled[0]
+
+
+def folders_with_splits(path: Path, *formats: Format) -> list[Path]:
+    """The folders somewhere below with a file or folder for train and for another split, in one of these formats; not
+    those within such folders.
     """
-    form = FORMATS[source]
+    extensions = {extension for form in formats for extension in form.extensions}
+    of_folders = any(form.documents and not form.candidates for form in formats)
+    found: list[Path] = []
     for folder in itertools.islice(_folders(path), _LOOKED_AT):
-        entries = [it for it in folder.iterdir() if it.is_dir() or it.suffix.lower() in form.extensions]
-        if len({split_of(it, form) for it in entries} - {None}) > 1:
-            return folder
-    return None
+        if found and found[-1] in folder.parents:
+            continue
+        entries = [it for it in folder.iterdir() if it.suffix.lower() in extensions or (of_folders and it.is_dir())]
+        splits = {split_of(it, *formats) for it in entries if not is_hidden(it.name)} - {None}
+        if "train" in splits and len(splits) > 1:
+            found.append(folder)
+    return found
+
+
+def _recognised(folders: list[Path], form: Format) -> list[Path]:
+    """Of several folders, those whose training file looks like one of this format, if there are such: TACRED comes in
+    three formats.
+    """
+    if len(folders) < 2:
+        return folders
+    return [folder for folder in folders if _looks_like(_splits_here(folder, form).get("train"), form)] or folders
+
+
+def _looks_like(file: Path | None, form: Format) -> bool:
+    if file is None or not file.is_file():
+        return file is not None
+    try:
+        sample = sample_of(file)
+    except UserError:
+        return False
+    named = form.by_name is not None and form.by_name(file)
+    return named or (sample is not None and form.by_content is not None and bool(form.by_content(sample)))
+
+
+def _one_of(folders: list[Path]) -> str:
+    names = ", ".join(str(as_given(it)) for it in folders[:_NAMED]) + (" …" if len(folders) > _NAMED else "")
+    return f"{len(folders)} folders in it hold splits; name one of them: {names}"
 
 
 def _folders(path: Path) -> Iterator[Path]:
@@ -124,29 +197,39 @@ def folds(path: Path, source: str) -> list[Path]:
 
 def files_of(path: Path, source: str) -> list[Path]:
     """Every file that a split, which is a file or a folder, is read from."""
+    form = FORMATS[source]
     if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
-    files = FORMATS[source].files
-    return list(files(path)) if files else [path]
+        return [file for folder in _folders_of(path, form) for file in _files_in(folder)]
+    return list(form.files(path)) if form.files else [path]
 
 
-def passed_over(path: Path, source: str, *, splits: bool = True) -> tuple[str, ...]:
+def _files_in(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+
+
+def _folders_of(path: Path, form: Format) -> list[Path]:
+    """The folder of a split, with the one that holds its texts if they lie apart."""
+    beside = form.texts_beside(path) if form.texts_beside else None
+    return [path, *([beside] if beside else [])]
+
+
+def passed_over(path: Path, source: str, *, read: Iterable[Path] | None = None) -> tuple[str, ...]:
     """The files in a folder that are not read in this format, by their paths relative to it, in order. Of folders that
-    are no data as a whole (.git) only the name is given, with a slash. Without `splits`, all documents in the folder
-    are read.
+    are no data as a whole (.git) only the name is given, with a slash. `read` are the files and folders that are read;
+    without them, those that are named after splits.
     """
     if not path.is_dir():
         return ()
     form = FORMATS[source]
-    roots = _read_splits(path, source) if splits else [path]
-    read = {file for root in roots if root.is_file() for file in files_of(root, source)}
-    for folder in (root for root in roots if root.is_dir()):
-        files = list(_walk(folder))
-        read.update(file for file in files if _is_document(file, form))
+    roots = _read_splits(path, source) if read is None else list(read)
+    known = {file for root in roots if root.is_file() for file in files_of(root, source)}
+    for folder in (it for root in roots if root.is_dir() for it in _folders_of(root, form)):
+        files = list(walk(folder))
+        known.update(file for file in files if is_document(file, form))
         if form.files:  # what lies beside a text and goes by its name
-            texts = {file.with_suffix("") for file in read}
-            read.update(file for file in files if file.with_suffix("") in texts)
-    unread = (file for file in _walk(path) if file not in read)
+            texts = {file.with_suffix("") for file in known}
+            known.update(file for file in files if file.with_suffix("") in texts)
+    unread = (file for file in walk(path) if file not in known)
     return tuple(sorted(f"{file.relative_to(path)}{'/' if file.is_dir() else ''}" for file in unread))
 
 
@@ -160,7 +243,7 @@ def _read_splits(path: Path, source: str) -> list[Path]:
         return []
 
 
-def _walk(path: Path) -> Iterator[Path]:
+def walk(path: Path) -> Iterator[Path]:
     """The first _LISTED files in a folder and in those below it, with the folders that are not looked into: hidden ones
     and links.
     """
@@ -174,7 +257,8 @@ def _files_below(path: Path) -> Iterator[Path]:
         folders[:] = kept
 
 
-def _is_document(file: Path, form: Format) -> bool:
+def is_document(file: Path, form: Format) -> bool:
+    """Whether the name of a file says that it is read in a folder of documents."""
     if is_no_data(file.name):
         return False
     return file.suffix.lower() in form.extensions or bool(form.by_name and form.by_name(file))
@@ -192,19 +276,22 @@ def _candidates(path: Path, form: Format) -> Iterator[Path]:
         if named and len(named) < len(files):  # to take the one for a split would leave the other out unseen
             other = next(file for file in files if file not in named)
             raise UserError(
-                f"{path}: {named[0].name} is named after a split and {other.name} is not; "
+                f"{as_given(path)}: {named[0].name} is named after a split and {other.name} is not; "
                 "put the documents of each split into a folder train, dev or test"
             )
         yield from (it for it in entries if _is_visible_folder(it))
 
 
-def _expected(path: Path, source: str) -> str:
+def expected(path: Path, source: str) -> str:
+    """Where a training file of this format would be found, and what it would be called."""
     form = FORMATS[source]
     inner = folds(path, source) if not form.documents else []
+    if len(inner) == 1:
+        return f"a folder in it has one: name {as_given(inner[0])}"
     if inner:
-        return f"{len(inner)} folders in it have one: name one of them, such as {inner[0]}"
-    if below := _with_splits(path, source):
-        return f"the splits are in {below}; name that folder"
+        return f"{len(inner)} folders in it have one: name one of them, such as {as_given(inner[0])}"
+    if below := folders_with_splits(path, form):
+        return _one_of(below)
     names = form.training_file or ", ".join(f"train{extension}" for extension in form.extensions)
     return f"expected {names} or the like"
 

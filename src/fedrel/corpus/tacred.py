@@ -17,6 +17,7 @@ from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.json_rows import EXTENSIONS, name_of, shown_keys, tokens_in, type_of
 from fedrel.corpus.lines import each_object
 from fedrel.corpus.types import Instance, Mention, Skipped
+from fedrel.corpus.unlabelled import without_key
 from fedrel.errors import UserError
 
 _SIDES = ("subj", "obj")
@@ -57,6 +58,7 @@ FORMAT = Format(
     what='TACRED: JSON with "token", "subj_start", "obj_start" and "relation"',
     sentences=read,
     gold=True,
+    unlabelled=without_key("relation"),
     keys=(frozenset(("token", "subj_start", "subj_end", "obj_start", "obj_end", "relation")),),
     by_content=_by_content,
     extensions=EXTENSIONS,

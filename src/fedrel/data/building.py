@@ -77,6 +77,7 @@ def build(
     overlap_of_facts: bool = False,
     held: Mapping[str, int] | None = None,
     held_out: Mapping[str, Mapping[str, int]] | None = None,
+    passed_over: Sequence[str] = (),
     part: bool = False,
     may_lack: Sequence[str] = (),
 ) -> Dataset:
@@ -86,8 +87,8 @@ def build(
     relation" is no class; without `has_pairs`, the instances are plain texts. With `gold`, people labelled pairs, and
     one in train and in test is nothing wrong; with `overlap_of_facts`, pairs without a relation may be in both. `held`
     says who holds how many rows of train, one after another, and `held_out` the same of other splits; like the notes,
-    they are looked at last. A `part` is what one party of a federation holds: splits may be missing, and relations in
-    its train and in `may_lack`.
+    they are looked at last. `passed_over` names splits whose files were not used. A `part` is what one party of a
+    federation holds: splits may be missing, and relations in its train and in `may_lack`.
     """
     words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns = {name: _Columns() for name in SPLITS}
@@ -129,6 +130,7 @@ def build(
             "sentences": {name: len(filled.labels) for name, filled in columns.items()},
             "pairs": {name: len(filled.pair_numbers) for name, filled in columns.items()},
             "notes": list(notes),
+            "passed_over": list(passed_over),
             "held": dict(held or {}),
             "held_out": {split: dict(sizes) for split, sizes in (held_out or {}).items()},
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -42,14 +42,16 @@ def _folder(key: str, say: Say) -> Path:
     return private_cache("data", say=say) / key
 
 
-def files_key(layout: str, data: Data, found: Mapping[str, Path]) -> str:
-    """The key of a data set of files: of their content, and of what the [data] section asks for."""
+def files_key(layout: str, data: Data, found: Mapping[str, Path], notes: Sequence[str] = ()) -> str:
+    """The key of a data set of files: of their content, of what the [data] section asks for, and of notes on what was
+    not read.
+    """
     hashes = {name: content_hash(path, data.source) for name, path in found.items()}
     special = [*(["without NA"] if data.na == "drop" else []), *([f"dev {data.dev}"] if data.dev else [])]
     rules = {name: value for name, value in vars(rules_of(data)).items() if value != getattr(Rules(), name)}
     special += [f"rules {json.dumps(rules, sort_keys=True)}"] if rules else []
     layouts = [layout] if layout else []
-    return key_of(data.source, json.dumps(hashes, sort_keys=True), *special, *layouts, *agreed(data))
+    return key_of(data.source, json.dumps(hashes, sort_keys=True), *special, *layouts, *agreed(data), *notes)
 
 
 def agreed(data: Data) -> list[str]:
@@ -81,5 +83,5 @@ def content_hash(path: Path, source: str) -> str:
     if len(files) == 1 and path.is_file():
         return digests[0]
     base = path if path.is_dir() else path.parent
-    named = "\n".join(f"{file.relative_to(base)} {it}" for file, it in zip(files, digests, strict=True))
+    named = "\n".join(f"{os.path.relpath(file, base)} {it}" for file, it in zip(files, digests, strict=True))
     return hashlib.sha256(os.fsencode(named)).hexdigest()

@@ -15,23 +15,20 @@ from fedrel.corpus.formats import labelled_format
 from fedrel.corpus.splits import find_splits
 from fedrel.data.building import build
 from fedrel.data.cache import Say, agreed, cached, content_hash, files_key, kept, key_of, readers_version
+from fedrel.data.carving import carve_missing, carved_note, hold_out, without_held_out
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import files_of_platforms, is_of_platforms, load_platforms, splits_there
-from fedrel.data.sources import WORLD, agreed_relations, is_gold, kind_of, require_source
+from fedrel.data.sources import WORLD, agreed_relations, kind_of, require_source
 from fedrel.data.store import Dataset
 from fedrel.data.streams import (
-    HELD_OUT,
     SplitFile,
     Stream,
     Wanted,
     all_notes,
-    carve,
-    carved_note,
-    hold_out,
     is_empty,
     require_sentences,
-    unit,
-    without_held_out,
+    shares_a_relation,
+    unlabelled_notes,
 )
 from fedrel.errors import UserError
 
@@ -64,13 +61,14 @@ def load_part(
     data = _part_of(data, relations)
     found = find_splits(unpacked(path), data.source)
     found = {split: file for split, file in found.items() if split in ("train", *held_out)}
-    key = files_key(" ".join(["part", platform, *held_out]), data, found)
+    unlabelled = unlabelled_notes(unpacked(path), data.source)
+    key = files_key(" ".join(["part", platform, *held_out]), data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {split: SplitFile(data, file, platform=platform, split=split) for split, file in found.items()}
     require_sentences(files)
-    streams, carved = hold_out(files, held_out, path, gold=is_gold(data))
-    notes = all_notes([carved_note(split, data) for split in carved], files)
+    streams, carved = hold_out(files, held_out, path, data)
+    notes = all_notes([*unlabelled, *(carved_note(split, data) for split in carved)], files)
     from_train = ["train", *(split for split in carved if split == "dev")]
     make = partial(build, splits=streams, notes=notes, from_train=from_train, part=True, may_lack=held_out)
     return cached(key, partial(make, **kind_of(data)), f"reading {path}", say)
@@ -80,14 +78,15 @@ def load_public(data: Data, path: Path, *, relations: Sequence[str], say: Say = 
     """What the coordinator of a federation has, read as `load` reads the folder of all: any of train, dev and test."""
     data = _part_of(data, relations)
     found = splits_there(unpacked(path), data.source)
-    key = files_key("public", data, found)
+    unlabelled = unlabelled_notes(unpacked(path), data.source)
+    key = files_key("public", data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {split: SplitFile(data, file, platform=COORDINATOR, split=split) for split, file in found.items()}
     require_sentences(files)
     at_home = [split for split in ("dev", "test") if split not in files]
-    streams = without_held_out(files, at_home, path, gold=is_gold(data))
-    make = partial(build, splits=streams, notes=all_notes([], files), part=True, **kind_of(data))
+    streams = without_held_out(files, at_home, path, data)
+    make = partial(build, splits=streams, notes=all_notes(unlabelled, files), part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", say)
 
 
@@ -137,31 +136,32 @@ def _world(data: Data, say: Say) -> Dataset:
 
 def _files(data: Data, path: Path, say: Say) -> Dataset:
     found = find_splits(path, data.source)
-    key = files_key("", data, found)
+    unlabelled = unlabelled_notes(path, data.source)
+    key = files_key("", data, found, unlabelled)
     if dataset := kept(key, say):
         return dataset
     files = {split: SplitFile(data, file, split=split) for split, file in found.items()}
     require_sentences({split: file for split, file in files.items() if split != "dev"})
-    streams: dict[str, Stream] = dict(files)
-    notes, from_train = [], ["train"]
     if data.dev:
-        streams.pop("dev", None)
-    for split in ("test", "dev"):
-        if split not in streams or (split == "dev" and is_empty(streams["dev"])):
-            if split == "test" and len(found) > 1:
-                name = found["train"].name.replace("training", "test").replace("train", "test")
-                raise UserError(f"{data.path}: no test file; name it {name}")
-            share = data.dev if split == "dev" and data.dev else 1 / HELD_OUT
-            streams, carving = carve(streams, split, share, gold=is_gold(data))
-            if is_empty(streams[split]) or is_empty(streams["train"]):
-                raise UserError(f"{data.path}: too few {unit(data)}s to carve {split} from train; add a {split} file")
-            notes.append(
-                f"{data.dev:.0%} of the {unit(data)}s of train were taken for dev"
-                if split == "dev" and data.dev
-                else carved_note(split, data)
-            )
-            if carving.left_out:
-                notes.append(f"{carving.left_out:,} rows left out: of their sentence and their pair, one is in {split}")
-            from_train += ["dev"] if split == "dev" else []
-    make = partial(build, splits=streams, notes=all_notes(notes, files), from_train=from_train, **kind_of(data))
+        files.pop("dev", None)
+    missing = [split for split in ("test", "dev") if split not in files or (split == "dev" and is_empty(files["dev"]))]
+    strange = [it for it in ("dev", "test") if it not in missing and not shares_a_relation(files["train"], files[it])]
+    notes = [
+        *unlabelled,
+        *(f"none of the relations of {split} is in train: no model can find them" for split in strange),
+    ]
+    passed_over = ["dev"] if "dev" in strange else []  # as in FewRel: no round can be chosen by it
+    try:
+        streams, carved = carve_missing(files, [*missing, *passed_over], data)
+    except UserError:
+        if not passed_over:
+            raise
+        passed_over = []  # train is too small to carve dev from it
+        streams, carved = carve_missing(files, missing, data)
+    if passed_over:
+        notes.append("dev was passed over for that")
+        del files["dev"]
+    from_train = ["train", *(["dev"] if "dev" in (*missing, *passed_over) else [])]
+    told = all_notes([*notes, *carved], files)
+    make = partial(build, splits=streams, notes=told, from_train=from_train, passed_over=passed_over, **kind_of(data))
     return cached(key, make, f"reading {data.path}", say)

@@ -134,6 +134,13 @@ class Dataset:
         return notes
 
     @property
+    def passed_over(self) -> list[str]:
+        """The splits that are there as files and were carved from train nevertheless."""
+        passed_over = self.meta.get("passed_over", [])
+        assert isinstance(passed_over, list)
+        return passed_over
+
+    @property
     def held(self) -> dict[str, int]:
         """Whose rows of train come one after another, and how many; empty where the data do not say."""
         held = self.meta.get("held", {})

@@ -1,21 +1,20 @@
-"""Sentences of a split as streams that can be read again and again: filtered, and with pairs held out of train."""
+"""Sentences of a split as streams that can be read again and again, as the [data] section wants them."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from fedrel.config import Data
-from fedrel.corpus import FORMATS, NA, Instance
+from fedrel.corpus import NA, Instance
 from fedrel.corpus.reading import Reading
-from fedrel.corpus.rules import tokens_key
-from fedrel.corpus.splitting import NEITHER, Draft
-from fedrel.data.sources import WORLD, agreed_relations, are_texts, has_na, rules_of
+from fedrel.corpus.splits import unlabelled_splits
+from fedrel.data.sources import agreed_relations, are_texts, has_na, rules_of
 from fedrel.errors import UserError
 
-HELD_OUT = 10  # one in ten, where a split has to be carved from train
+_FIRST = 1_000  # sentences of train whose relations are compared with those of a split first
 
 Stream = Callable[[], Iterable[Instance]]
 
@@ -92,6 +91,28 @@ def require_sentences(files: Mapping[str, SplitFile]) -> None:
             raise UserError(f"{file.path}: no sentences; {name.rpartition('/')[2]} needs at least one{because}")
 
 
+def shares_a_relation(train: Stream, other: Stream) -> bool:
+    """Whether some sentence of a split has a relation that train has, too; also where one of them has none at all."""
+    some = _relations(itertools.islice(train(), _FIRST))  # which nearly always decide
+    if any(it.relation in some for it in other()):
+        return True
+    relations = _relations(other())
+    known = _relations(train())
+    return not relations or not known or not relations.isdisjoint(known)
+
+
+def _relations(instances: Iterable[Instance]) -> set[str]:
+    return {it.relation for it in instances} - {NA}
+
+
+def unlabelled_notes(path: Path, source: str, place: str = "") -> list[str]:
+    """What was passed over for lack of labels, and for which split, a line each; `place` comes before the names."""
+    return [
+        f"{place}{file.name} was passed over for {split}: it has no labels"
+        for split, file in unlabelled_splits(path, source).items()
+    ]
+
+
 def all_notes(notes: Iterable[str], splits: Mapping[str, Wanted]) -> Iterator[str]:
     """The notes, then what each split left out: a generator, since that is known only when `build`, which writes the
     notes last, has read all.
@@ -99,105 +120,3 @@ def all_notes(notes: Iterable[str], splits: Mapping[str, Wanted]) -> Iterator[st
     yield from notes
     for split, stream in splits.items():
         yield from (f"{split}: {line}" for line in stream.notes())
-
-
-class Carving:
-    """Rows of train that go to another split, decided once for the whole stream, row by row.
-
-    Gold rows of one document stay together; where documents are unknown, those of one sentence. What distant
-    supervision labelled is divided by pairs, since pairs are what is evaluated, with sentences kept together (`Draft`).
-    Labelled texts are divided one by one. What is drawn depends on the content and the name of the split alone, so it
-    is the same on every platform and whatever files are called.
-    """
-
-    def __init__(self, train: Stream, split: str, share: float, *, gold: bool) -> None:
-        self._train, self._split, self._share, self._gold = train, split, share, gold
-        self._decided: bytes | None = None  # of each row, in their order
-
-    def kept(self) -> Iterator[Instance]:
-        """The rows that stay in train."""
-        return self._rows(_STAYS)
-
-    def carved(self) -> Iterator[Instance]:
-        """The rows that go to the other split."""
-        return self._rows(_GOES)
-
-    @property
-    def left_out(self) -> int:
-        """Rows that are in neither, as their sentence and their pair are in different splits."""
-        return 0 if self._decided is None else self._decided.count(NEITHER)
-
-    def _rows(self, wanted: int) -> Iterator[Instance]:
-        if self._gold:
-            for instance in self._train():
-                if self._draws(instance.document or tokens_key(instance)) == (wanted == _GOES):
-                    yield instance
-            return
-        if self._decided is None:
-            self._decided = self._decide()
-        for instance, decision in zip(self._train(), self._decided, strict=True):
-            if decision == wanted:
-                yield instance
-
-    def _draws(self, *content: str) -> bool:
-        drawn = zlib.crc32("\t".join((self._split, *content)).encode("utf-8", "surrogatepass"))
-        if self._share == 1 / HELD_OUT:
-            return drawn % HELD_OUT == 0
-        return drawn % 10_000 < self._share * 10_000
-
-    def _decide(self) -> bytes:
-        draft = Draft()
-        for it in self._train():
-            sentence, pair = hash(tuple(it.tokens)), hash((it.head.id, it.tail.id))
-            draft.add(sentence, pair, is_fact=it.relation != NA, drawn=self._draws(it.head.id, it.tail.id))
-        return draft.decide()
-
-
-_STAYS, _GOES = 0, 1
-
-
-def carve(streams: Mapping[str, Stream], split: str, share: float, *, gold: bool) -> tuple[dict[str, Stream], Carving]:
-    """Moves a share of train to `split`, as `Carving` says."""
-    carving = Carving(streams["train"], split, share, gold=gold)
-    return {**streams, "train": carving.kept, split: carving.carved}, carving
-
-
-def hold_out(
-    streams: Mapping[str, Stream], splits: Sequence[str], path: Path, *, gold: bool
-) -> tuple[dict[str, Stream], list[str]]:
-    """One platform's train and what it holds out: files of its own, or else a tenth of its train; and which splits are
-    carved in that way. What is drawn is the same everywhere, so that of platforms without such files none trains on a
-    fact that another holds out.
-    """
-    held = dict(streams)
-    carved = [split for split in ("test", "dev") if split in splits and split not in streams]
-    for split in carved:
-        held, _ = carve(held, split, 1 / HELD_OUT, gold=gold)
-        if is_empty(held["train"]):
-            raise UserError(f"{path}: too little to hold out {split} and train on the rest; add a {split} file")
-    return held, carved
-
-
-def without_held_out(
-    streams: Mapping[str, Stream], splits: Sequence[str], path: Path, *, gold: bool
-) -> dict[str, Stream]:
-    """The coordinator's splits, its train without what platforms may hold out: it does not know who does."""
-    if "train" not in streams:
-        return dict(streams)
-    kept, _ = hold_out({"train": streams["train"]}, splits, path, gold=gold)
-    return {**streams, "train": kept["train"]}
-
-
-def unit(data: Data) -> str:
-    """What is held out of train as a whole: `text`, `document` (or sentence), `pair`."""
-    if are_texts(data):
-        return "text"
-    if data.source == WORLD or not FORMATS[data.source].gold:
-        return "pair"
-    return "sentence" if FORMATS[data.source].documents is None else "document"
-
-
-def carved_note(split: str, data: Data) -> str:
-    """That a split was not given, and what took its place."""
-    what = "texts" if are_texts(data) else "sentences"
-    return f"no {split} {what} given: one {unit(data)} in {HELD_OUT} was carved from train for {split}"
