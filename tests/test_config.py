@@ -261,6 +261,10 @@ def test_settings_lie_over_the_file_and_leave_it_alone(tmp_path):
     assert table == {"training": {"lr": 0.5}}
 
 
+def _toml(value):
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 @given(experiments)
 def test_every_value_can_be_set(experiment):
     table = to_table(experiment)
@@ -268,7 +272,7 @@ def test_every_value_can_be_set(experiment):
     for name in ("partition", "training", "engine"):
         section = table[name]
         assert isinstance(section, dict)
-        settings += [f"{name}.{key}={value!r}" for key, value in section.items()]
+        settings += [f"{name}.{key}={_toml(value)}" for key, value in section.items()]
     changed = parse(config.override({}, settings))
     assert (changed.seed, changed.partition) == (experiment.seed, experiment.partition)
     assert changed.training.lr == experiment.training.lr

@@ -19,6 +19,7 @@ from fedrel.errors import UserError, suggest
 Table = Mapping[str, object]
 Section = TypeVar("Section")
 DEFAULT_METHOD = "evidence"
+WORLD = "world"  # of data.source: the built-in world
 AUTO = "auto"  # of training.metric: what the labels of the data call for; filled in where formats are known
 
 
@@ -29,7 +30,7 @@ def number(default: float, *, low: float | None = None, above: float | None = No
 
 @dataclass(frozen=True)
 class Data:
-    source: str = "world"
+    source: str = WORLD
     path: str = ""
     size: str | int = "demo"  # of the built-in world
     seed: int = 1  # of the built-in world, apart from the experiment's seed: the same data for every seed
@@ -51,7 +52,7 @@ class Data:
 @dataclass(frozen=True)
 class Partition:
     """Who holds what. `source`: a platform for each file or hospital; `relation`: for each relation; `folder`: for
-    each folder in data.path.
+    each folder in data.path. An experiment on files without this section has one platform, which holds all.
     """
 
     kind: Literal["iid", "dirichlet", "source", "relation", "folder"] = "iid"
@@ -74,6 +75,9 @@ class Extractor:
     lora: int = number(0, low=0, high=1_024)  # rank; 0: all weights are trained and sent
     # of the others
     vectors: str = "random"  # or "glove", or a file
+    spread: float = number(
+        0.2, low=0, high=100
+    )  # standard deviation that a file's vectors are scaled to; 0: as they are
     embeddings: Literal["trainable", "frozen"] = "trainable"
     # training: of everybody's training text. public: agreed without it, from word vectors or else the coordinator's own
     # text; public+FILE: with the words of a file too. Or a file alone, one word a line
@@ -99,6 +103,7 @@ class Training:
     micro_batch: int = number(0, low=0, high=1_000_000)  # sentences at once, gradients adding up to B; 0: all B
     optimizer: Literal["sgd", "adamw"] = "sgd"  # adamw begins anew in every round
     lr: float = number(1.0, above=0, high=1_000)
+    lr_auto: bool = False  # lr follows from the sentences of a platform; an experiment without an lr has it so
     lr_decay: float = number(0.005, low=0, high=1)
     weight_decay: float = number(1e-5, low=0, high=1)
     dropout: float = number(0.5, low=0, high=0.99)
@@ -138,7 +143,7 @@ _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
     },
     **{
         ("extractor", "kind", kind): {
-            "extractor": {"min_count": 2},
+            "extractor": {"min_count": 2, "spread": 0.0},
             "training": {"optimizer": "adamw", "lr": 3e-3, "lr_decay": 0.0},
         }
         for kind in ("text", "bag")
@@ -176,7 +181,7 @@ class Experiment:
     partition: Partition = field(default_factory=Partition)
     extractor: Extractor = field(default_factory=Extractor)
     method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
-    training: Training = field(default_factory=Training)
+    training: Training = field(default_factory=lambda: Training(lr_auto=True))
     feedback: Feedback = field(default_factory=Feedback)
     robust: Robust = field(default_factory=Robust)
     engine: Engine = field(default_factory=Engine)
@@ -273,6 +278,11 @@ def _fitting(table: Table) -> dict[str, object]:
             for name, values in defaults.items():
                 given = filled.get(name, {})
                 filled[name] = {**values, **given} if isinstance(given, dict) else given
+    training, data = filled.get("training", {}), filled.get("data", {})
+    if isinstance(training, dict) and "lr" not in training:
+        filled["training"] = {"lr_auto": True, **training}
+    if isinstance(data, dict) and data.get("source", WORLD) != WORLD and not filled.get("partition"):
+        filled["partition"] = {"platforms": 1}  # files belong to whoever has them, unless a federation is simulated
     return filled
 
 

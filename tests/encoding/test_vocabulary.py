@@ -141,7 +141,7 @@ def test_frozen_vectors_of_all_words_are_held_once_and_a_platform_loads_its_own_
     file.write_text("".join(f"{name} {n} 1 2\n" for n, name in enumerate(names)))
     setup, _ = prepared(
         *("extractor.vocabulary=public", f"extractor.vectors={file}", "extractor.word_dim=3"),
-        "extractor.embeddings=frozen",
+        *("extractor.embeddings=frozen", "extractor.spread=0"),
     )
     model = setup.model
     assert len(setup.encoding) == len(names) + 2

@@ -1,12 +1,14 @@
 """Confidences: fitted as the formula says, better where there is something to learn, unharmed where there is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fedrel.evaluation.calibration import Calibration, candidates, ece, fit_calibration, readable
+from fedrel.evaluation.calibration import Calibration, candidates, ece, fit_calibration, readable, supported
 
 shares = st.floats(0, 1)
 log_odds = st.floats(-40, 40)
@@ -41,7 +43,7 @@ def test_no_slope_and_offset_near_by_make_the_targets_likelier(data):
     scores, right = np.array([s for s, _ in data]), np.array([r for _, r in data])
     fitted = fit_calibration(scores, right)
     if fitted.ece_after is None:
-        assert fitted == Calibration()
+        assert fitted == Calibration(most=supported(right.sum()))
         return
     yes, no = right.sum(), (~right).sum()
     target = np.where(right, (yes + 1) / (yes + 2), 1 / (no + 2))
@@ -89,9 +91,10 @@ def test_data_that_a_threshold_divides_keeps_all_numbers_finite(threshold):
 )
 def test_where_there_is_nothing_to_learn_scores_stay(scores, right):
     fitted = fit_calibration(np.array(scores, np.float32), np.array(right, bool))
-    assert fitted == Calibration()
+    assert fitted == Calibration(most=supported(sum(right)))
     assert (fitted.ece_before, fitted.ece_after) == (None, None)
-    np.testing.assert_allclose(fitted.confidence(np.array(scores)), sigmoid(np.array(scores)), atol=1e-9)
+    free = replace(fitted, most=1.0)
+    np.testing.assert_allclose(free.confidence(np.array(scores)), sigmoid(np.array(scores)), atol=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------ confidence
@@ -114,6 +117,24 @@ def test_confidence_is_the_formula():
     scores = np.array([[-2.5, 0.0], [2.2, 7.0]])
     expected = sigmoid(scores / 2 + 0.3)
     np.testing.assert_allclose(Calibration(2.0, 0.3).confidence(scores), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("right", "most"), [(0, 0.05), (1, 0.05), (5, 0.549), (29, 0.902), (300, 0.990)])
+def test_no_confidence_is_higher_than_dev_supports(right, most):
+    """The chance that n draws of a share of 0.9 are all right is below 5 % from n = 29 on."""
+    assert supported(right) == pytest.approx(most, abs=5e-4)
+    bounded = Calibration(1.5, 0.2, most=supported(right))
+    z = np.linspace(-30, 30, 400)
+    confidence = bounded.confidence(z)
+    assert confidence.max() <= supported(right) + 1e-12
+    assert (np.diff(bounded.log_odds(z)) > 0)[: np.searchsorted(z, 15)].all()
+    far_below = z < np.log(most / (1 - most)) * 1.5 - 6
+    np.testing.assert_allclose(confidence[far_below], sigmoid(z / 1.5 + 0.2)[far_below], rtol=0.02)
+
+
+def test_one_fact_in_dev_makes_nobody_sure():
+    fitted = fit_calibration(np.array([9.0, -8.0, -7.0, -9.0, -6.0]), np.array([True, False, False, False, False]))
+    assert fitted.confidence(np.array([50.0]))[0] <= 0.05
 
 
 def test_what_is_nearly_certain_is_told_apart():
@@ -166,4 +187,4 @@ def test_a_candidate_is_the_best_relation_of_a_pair_whatever_na_scores():
 def test_no_pairs_make_no_candidates():
     best, right = candidates(np.zeros((0, 3)), np.zeros((0, 2), int))
     assert (len(best), len(right)) == (0, 0)
-    assert fit_calibration(best, right) == Calibration()
+    assert fit_calibration(best, right) == Calibration(most=supported(0))

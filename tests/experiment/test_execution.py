@@ -207,7 +207,7 @@ def test_a_loss_that_is_no_number_names_the_platform_and_keeps_the_checkpoint(tm
     experiment = tiny()
     execution = Execution(prepare(experiment), tmp_path / "run")
     next(execution.rounds())
-    broken = replace(experiment, training=replace(experiment.training, lr=1e30, weight_decay=0.0))
+    broken = replace(experiment, training=replace(experiment.training, lr=1e30, lr_auto=False, weight_decay=0.0))
     setup = prepare(broken)
     resumed = Execution(setup, tmp_path / "run", resume=True)
     with pytest.raises(DivergedError, match=r"round 2, platform p\d: .*training\.lr"):

@@ -96,7 +96,7 @@ def test_what_is_loaded_scores_as_what_was_saved(tmp_path, method, extractor):
 def test_frozen_vectors_of_a_file_travel_with_the_model(tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 0 0 0\nin 0 1 0 0\nof 0 0 1 0\nwas 0 0 0 1\n")
-    setup = prepared(vectors=str(vectors), embeddings="frozen", min_count=1_000)
+    setup = prepared(vectors=str(vectors), spread=0.0, embeddings="frozen", min_count=1_000)
     save_model(tmp_path / "model", setup, setup.weights, Calibration())
     vectors.unlink()
     loaded = load_model(tmp_path / "model")
@@ -115,7 +115,13 @@ def test_the_files_are_what_they_say_they_are(folder):
         *("format", "version", "extractor", "denoiser", "relations", "calibration", "sha256", "seal"),
         *("na", "pairs"),
     }
-    assert described["calibration"] == {"temperature": 1.7, "offset": -0.3, "ece_before": 0.2, "ece_after": 0.01}
+    assert described["calibration"] == {
+        "temperature": 1.7,
+        "offset": -0.3,
+        "ece_before": 0.2,
+        "ece_after": 0.01,
+        "most": 1.0,
+    }
     assert described["relations"][0] == "NA"
     words = (folder / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
     with safe_open(folder / "weights.safetensors", framework="pt") as file:

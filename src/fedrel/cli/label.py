@@ -19,9 +19,12 @@ from fedrel.alignment.label import APART, LEFT_OUT, Batch, Labeller, Rules
 from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.reading import reading_progress
+from fedrel.config import Data
 from fedrel.corpus import NA, SHOWN, SPLITS
 from fedrel.corpus.documents import Documents
 from fedrel.corpus.splitting import NEITHER
+from fedrel.data import loading
+from fedrel.data.sufficiency import too_little
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 from fedrel.util.files import atomic_folder
@@ -62,6 +65,7 @@ def label(
         if not total.facts:
             raise UserError(_nothing_found(total, documents, kb))
         summary = _summary(total, lines, documents, base)
+        summary["too_little"] = _too_little(folder)
         (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8", newline="\n")
     if json_:
         print_json(json.dumps(summary, indent=1))
@@ -93,6 +97,14 @@ def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int)
     rows.unlink()
     total.counts[APART] = decided.count(NEITHER)
     return total, {split: decided.count(SPLITS.index(split)) for split in labeller.rules.splits}
+
+
+def _too_little(folder: Path) -> list[str]:
+    """What the labelled lines are too few for; reading them here spares the next run to do so."""
+    try:
+        return too_little(loading.load(Data(source="opennre", path=str(folder))))
+    except UserError as error:
+        return [str(error).replace(f"{folder}: ", "")]
 
 
 def _nothing_found(total: Batch, documents: Documents, kb: Path) -> str:
@@ -168,4 +180,6 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     for split, count in lines.items():
         if not count:
             tell(f"no pair fell to {split}: give more text, or a larger share of it", "bold")
+    for warning in summary["too_little"]:
+        tell(f"warning: {warning}", "bold")
     tell(f"next: fedrel run --set data.source=opennre --set {quote(f'data.path={folder}')}", "bold")

@@ -21,6 +21,7 @@ from fedrel.data.sources import with_metric
 from fedrel.data.store import Dataset, Ints
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import choose_method, read_experiment
+from fedrel.experiment.rates import typical_sentences, with_rate
 from fedrel.report.heatmap import ASCII_SHADES, SHADES, HeatMap, require_picture, text_of, write_picture
 from fedrel.util.files import atomic_folder
 
@@ -47,7 +48,7 @@ def partition(
         require_picture(png)
     if out_ and out_.exists():
         raise UserError(f"{out_} exists; choose a new folder")
-    settings = read_experiment(experiment, set_)
+    settings = read_experiment(experiment, _divided(experiment, set_))
     dataset = loading.load(settings.data, say=say)
     division = divide(dataset, settings.partition, settings.seed)
     counts = division.label_counts(dataset)  # (K, R)
@@ -84,13 +85,21 @@ def _what(settings: config.Partition) -> str:
     }[settings.kind]
 
 
+def _divided(experiment: Path | None, settings: list[str]) -> list[str]:
+    """The settings; where nobody says how many platforms there are, as many as the built-in demo has."""
+    table, _ = config.read_table(experiment)
+    said = table.get("partition") or any(it.startswith("partition.") for it in settings)
+    return settings if said else [*settings, f"partition.platforms={config.Partition().platforms}"]
+
+
 def _write(settings: config.Experiment, dataset: Dataset, division: Division, folder: Path) -> None:
     say(f"writing {folder} …")
     with atomic_folder(folder) as new:
         source = write_parts(dataset, division, new)
         relations = tuple(dataset.relations[int(dataset.has_na) :])
         experiment = replace(
-            with_metric(settings),  # that of the data, not of the format in which they are written
+            # the metric of the data, not of the format in which they are written
+            with_rate(with_metric(settings), typical_sentences(division)),
             data=config.Data(  # what labels and entities are taken for is in the files
                 source=source,
                 relations=relations,

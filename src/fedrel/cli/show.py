@@ -132,6 +132,14 @@ def _reach_text(found: dict[str, Any], rounds: int) -> str:
     return f"{what} first reached in round {reached['round']}, after {sent} up and {received} down"
 
 
+_TRIVIAL = {  # answers that need no model
+    "constant": "all alike",
+    "frequency": "by frequency",
+    "majority": "majority",
+    "related": "always related",
+}
+
+
 def result_table(result: dict[str, Any]) -> Table:
     """The scores of a run, with notes on bytes, time and more below."""
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
@@ -143,8 +151,17 @@ def result_table(result: dict[str, Any]) -> Table:
     dev = result["dev"]  # which may be too small for some of them
     table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
     table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
+    chosen = result.get("metric")
+    for answer, score in result.get("trivial", {}).items():
+        table.add_row(_TRIVIAL[answer], *(f"{score:.3f}" if name == chosen else "" for name in metrics), style="dim")
     selection = result["selection"]
+    intervals = [
+        f"{split} {chosen} between {ends[0]:.3f} and {ends[1]:.3f}"
+        for split, ends in result.get("intervals", {}).items()
+        if ends
+    ]
     notes = [
+        *([f"{', '.join(intervals)} (95 %, over what is evaluated)"] if intervals else []),
         f"{format_bytes(result['bytes']['up'])} up, {format_bytes(result['bytes']['down'])} down",
         f"{duration(result['seconds']['total'])} at {result['sentences_per_second']:,.0f} sentences/s",
     ]
@@ -157,6 +174,7 @@ def result_table(result: dict[str, Any]) -> Table:
     if calibration := result.get("calibration"):  # a run of an earlier version has none
         before, after = (calibration["test"][name] for name in ("ece_before", "ece_after"))
         notes.append(f"calibration error on test {before:.3f}, with the temperature fitted on dev {after:.3f}")
+    notes += [f"warning: {warning}" for warning in result.get("too_little", [])]
     for split, said in result.get("held_out", {}).items():
         left_out = f", without {', '.join(said['without'])}" if said["without"] else ""
         notes.append(f"{split} was scored by the platforms, each on its own held-out data{left_out}")

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from fedrel.config import Data
+from fedrel.config import WORLD, Data
 from fedrel.corpus import FORMATS, NA, Instance
 from fedrel.corpus.packed import as_given
 from fedrel.corpus.rules import tokens_key
 from fedrel.corpus.splitting import NEITHER, Draft
-from fedrel.data.sources import WORLD, are_texts, has_na, is_gold
+from fedrel.data.sources import are_texts, has_na, is_gold
 from fedrel.data.streams import Stream, is_empty
 from fedrel.errors import UserError
 

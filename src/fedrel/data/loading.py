@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from fedrel.config import Data
+from fedrel.config import WORLD, Data
 from fedrel.corpus import FORMATS, NA, SPLITS, world
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.formats import labelled_format
@@ -18,7 +18,7 @@ from fedrel.data.cache import Say, agreed, cached, content_hash, files_key, kept
 from fedrel.data.carving import carve_missing, carved_note, hold_out, without_held_out
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import files_of_platforms, is_of_platforms, load_platforms, splits_there
-from fedrel.data.sources import WORLD, agreed_relations, kind_of, require_source
+from fedrel.data.sources import agreed_relations, kind_of, require_source
 from fedrel.data.store import Dataset
 from fedrel.data.streams import (
     SplitFile,

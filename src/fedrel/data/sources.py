@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fedrel.config import AUTO, Data, Experiment
+from fedrel.config import AUTO, WORLD, Data, Experiment
 from fedrel.corpus import FORMATS, NA
 from fedrel.corpus.formats import labelled_formats
 from fedrel.corpus.rules import Rules
 from fedrel.errors import UserError, suggest
 
-WORLD = "world"
 _METRIC_OF_WORLD = "ap"  # it is distant supervision
 
 

@@ -34,9 +34,12 @@ def load(name: str) -> Pretrained:
     return _glove_package() if name == "glove" else _text_file(Path(name))
 
 
-def initial_table(vocabulary: Vocabulary, dimension: int, pretrained: Pretrained | None, seed: int) -> Tensor:
-    """(V, D): the pretrained vector of each word that has one, else small random numbers; zero for padding. Raises
-    UserError if the pretrained vectors have another dimension.
+def initial_table(
+    vocabulary: Vocabulary, dimension: int, pretrained: Pretrained | None, seed: int, *, spread: float = 0.0
+) -> Tensor:
+    """(V, D): the pretrained vector of each word that has one, else small random numbers; zero for padding. With
+    `spread`, pretrained vectors are scaled to this standard deviation: as they come, some are ten times longer than
+    others, and want a learning rate of their own. Raises UserError if they have another dimension.
     """
     draw = torch.Generator().manual_seed(derive(seed, "words"))
     table = torch.randn(len(vocabulary), dimension, generator=draw) * 0.1
@@ -51,7 +54,10 @@ def initial_table(vocabulary: Vocabulary, dimension: int, pretrained: Pretrained
         for row, word in enumerate(pretrained.words):
             if word in ours:
                 found.setdefault(ours[word], row)  # of "The" and "the", the more frequent
-        table[list(found)] = torch.from_numpy(np.asarray(pretrained.vectors)[list(found.values())])
+        known = torch.from_numpy(np.asarray(pretrained.vectors)[list(found.values())])
+        if spread and len(known) and (scale := float(known.double().square().mean().sqrt())):
+            known = known * (spread / scale)
+        table[list(found)] = known
     table[0] = 0
     return table
 

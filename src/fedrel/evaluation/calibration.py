@@ -21,6 +21,7 @@ Bools = npt.NDArray[np.bool_]
 _BINS = 15
 _STEPS = 100  # of Newton's method, which needs about ten
 _SMALLEST = 1e-10  # step size at which the line search gives up
+_BEND = 0.5  # log-odds over which confidences bend towards the highest
 _FLATTEST = 1e-3  # slope; a smaller one would make all confidences alike
 
 
@@ -32,30 +33,46 @@ class Calibration:
     offset: float = 0.0
     ece_before: float | None = None  # on dev; None: not fitted
     ece_after: float | None = None
+    most: float = 1.0  # no confidence is higher: what as many right candidates as dev has can support
 
     def confidence(self, scores: Floats) -> Floats:
         """The confidences of log-odds, in the same shape: σ(score / temperature + offset)."""
         return sigmoid(self.log_odds(scores))
 
     def log_odds(self, scores: Floats) -> Floats:
-        """The log-odds of confidences, of which no two are equal unless the scores are."""
-        return np.asarray(scores, np.float64) / self.temperature + self.offset
+        """The log-odds of confidences. Towards the highest that dev supports they rise ever more slowly, so that no two
+        are equal unless the scores are.
+        """
+        free: Floats = np.asarray(scores, np.float64) / self.temperature + self.offset
+        if self.most >= 1:
+            return free
+        bound = np.log(self.most) - np.log1p(-self.most)
+        bent: Floats = bound - _BEND * np.logaddexp(0.0, (bound - free) / _BEND)
+        return bent
 
 
 def fit_calibration(scores: Floats, right: Bools, times: Ints | None = None) -> Calibration:
     """Fits temperature and offset by maximum likelihood. `scores` (n,) are the log-odds of candidate facts, `right`
     (n,) whether each is a fact, `times` (n,) how often each occurs (None: once). Returns the default calibration if all
-    candidates are right or all wrong, or if higher scores are not better.
+    candidates are right or all wrong, or if higher scores are not better, but for the highest confidence.
     """
-    if not len(scores) or right.all() or not right.any():
-        return Calibration()
     times = np.ones(len(scores), np.int64) if times is None else times
+    unfitted = Calibration(most=supported(int(times[right].sum())))
+    if not len(scores) or right.all() or not right.any():
+        return unfitted
     slope, offset = _logistic(np.asarray(scores, np.float64), right, times)
     if slope < _FLATTEST:
-        return Calibration()
-    fitted = Calibration(1.0 / slope, offset)
+        return unfitted
+    fitted = replace(unfitted, temperature=1.0 / slope, offset=offset)
     before, after = (ece(confidence, right, times) for confidence in (sigmoid(scores), fitted.confidence(scores)))
     return replace(fitted, ece_before=before, ece_after=after)
+
+
+def supported(right: int) -> float:
+    """The highest confidence that so many right candidates support: if all of them were right and none wrong, the lower
+    end of a one-sided 95 % interval of their precision, 0.05^(1/n). That is 0.9 for 29 of them (the rule of three).
+    """
+    return float(0.05 ** (1 / max(right, 1)))
 
 
 def candidates(scores: Floats, facts: Ints, *, na: bool = True) -> tuple[Floats, Bools]:

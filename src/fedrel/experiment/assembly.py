@@ -19,6 +19,7 @@ from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
 from fedrel.data.sources import with_metric
 from fedrel.data.store import Dataset, Ints, Split, sentence_bags
+from fedrel.data.sufficiency import too_little
 from fedrel.denoisers import DENOISERS
 from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
@@ -28,6 +29,7 @@ from fedrel.errors import UserError, suggest
 from fedrel.evaluation.federated import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.experiment.models import make_model
+from fedrel.experiment.rates import typical_sentences, with_rate
 from fedrel.experiment.sites import Sites
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
@@ -196,13 +198,18 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     require_pairs(experiment, dataset)
     for note in dataset.notes:
         say(note)
+    for warning in too_little(dataset):
+        say(f"warning: {warning}")
     if algorithm.pools_text:
         division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     else:
         division = divide(dataset, experiment.partition, experiment.seed)
+    apart = experiment.partition.kind == "folder" and not algorithm.pools_text
+    # Platforms with folders of their own could be a federation, where nobody knows this beforehand
+    typical = None if apart else typical_sentences(division)
+    experiment = with_rate(experiment, typical, say=say)
     encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
-    apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     held_out = _held_out(dataset) if apart else {}
     if objection := objection_to_home(algorithm, held_out):
         raise UserError(objection)

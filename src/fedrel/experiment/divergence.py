@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,17 +53,26 @@ def begin_again(experiment: Experiment, folder: Path, error: DivergedError) -> E
     attempts = past_attempts(folder)
     if len(attempts) >= experiment.training.restarts:
         raise error
+    lr = _rate_of(experiment, folder)
     aside = folder / f"{_FOLDER}{len(attempts) + 1}"
     try:
         aside.mkdir(parents=True)
         for name in _KEPT:
             if (folder / name).exists():
                 (folder / name).rename(aside / name)
-        (aside / "why.json").write_text(json.dumps({"lr": experiment.training.lr, "why": str(error)}))
+        (aside / "why.json").write_text(json.dumps({"lr": lr, "why": str(error)}))
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror or problem}") from None
-    return replace(experiment, training=replace(experiment.training, lr=experiment.training.lr * SMALLER))
+    return replace(experiment, training=replace(experiment.training, lr=lr * SMALLER, lr_auto=False))
+
+
+def _rate_of(experiment: Experiment, folder: Path) -> float:
+    """The learning rate of the run in the folder, which may have chosen it by itself."""
+    try:
+        return float(tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))["training"]["lr"])
+    except (OSError, ValueError, KeyError):
+        return experiment.training.lr
 
 
 def past_attempts(folder: Path) -> list[dict[str, Any]]:

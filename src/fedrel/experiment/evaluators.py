@@ -16,6 +16,14 @@ from fedrel.data.store import Ints, Split
 from fedrel.errors import DivergedError, UserError
 from fedrel.evaluation.calibration import Bools, Floats, candidates
 from fedrel.evaluation.classification import Counts, metrics_of
+from fedrel.evaluation.context import (
+    Interval,
+    ap_interval,
+    classification_interval,
+    constant_ranking,
+    trivial_labels,
+    trivial_rankings,
+)
 from fedrel.evaluation.federated import pooled, pooled_confusion
 from fedrel.evaluation.histograms import Histogram, bin_centres
 from fedrel.evaluation.task import Classification
@@ -48,6 +56,12 @@ class Evaluated(Protocol):
     def details(self) -> dict[str, Any]: ...
 
     def guesses(self) -> Guesses: ...
+
+    def interval(self) -> Interval | None:
+        """Of the run's metric, 95 %; None: not known."""
+
+    def trivial(self) -> dict[str, float]:
+        """The run's metric, for answers that need no model."""
 
 
 def evaluate(setup: Setup, split: str, weights: Named, poll: Poll, *, when: str) -> Evaluated:
@@ -89,6 +103,27 @@ class _Here:
         scores, right = candidates(self.scores, truth, na=self.setup.dataset.has_na)
         return Guesses(scores, right, np.ones(len(scores), np.int64))
 
+    @property
+    def _metric(self) -> str:
+        return self.setup.experiment.training.metric
+
+    def interval(self) -> Interval | None:
+        if isinstance(self.setup.evaluation, Classification):
+            return classification_interval(self._metric, self.scores, self._labels, na=self.setup.dataset.has_na)
+        return ap_interval(self.scores, self.split.facts) if self._metric == "ap" else None
+
+    def trivial(self) -> dict[str, float]:
+        dataset = self.setup.dataset
+        known = np.asarray(dataset.train.labels).astype(np.int64)
+        if isinstance(self.setup.evaluation, Classification):
+            classes = len(dataset.relations)
+            return trivial_labels(self._metric, self._labels, known, classes, na=dataset.has_na) if len(known) else {}
+        return trivial_rankings(self._metric, self.scores.shape, self.split.facts, known)
+
+    @property
+    def _labels(self) -> Ints:
+        return np.asarray(self.split.labels).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class _OnPlatforms:
@@ -116,6 +151,13 @@ class _OnPlatforms:
         times = np.concatenate([found.right[places[0]], found.wrong[places[1]]])
         return Guesses(scores[np.concatenate(places)], right, times)
 
+    def interval(self) -> Interval | None:
+        """None: counts do not say which candidates belong together."""
+        return None
+
+    def trivial(self) -> dict[str, float]:
+        return {}
+
     def _require(self, something: int) -> None:
         if not something and not self.without:
             raise UserError(
@@ -139,6 +181,9 @@ class _Ranked(_OnPlatforms):
     def details(self) -> dict[str, Any]:
         """Without scores by relation: no platform says which relation a score is of."""
         return {"pr": self.histogram.ranking.curve(), "relations": []}
+
+    def trivial(self) -> dict[str, float]:
+        return constant_ranking(self.setup.experiment.training.metric, self.histogram.ranking)
 
 
 class _Classified(_OnPlatforms):

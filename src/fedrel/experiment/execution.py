@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedrel import config
+from fedrel.data.sufficiency import too_little
 from fedrel.engines.engine import Engine, Upload
 from fedrel.engines.ray import Plan, RayEngine
 from fedrel.engines.screening import Screen, Suspicion, summary
@@ -330,7 +331,8 @@ class Execution:
         self._pending = []
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
         with phase("evaluate"):
-            guesses = self._evaluate("dev", best, standing.rounds).guesses()
+            on_dev = self._evaluate("dev", best, standing.rounds)
+            guesses = on_dev.guesses()
             evaluated = self._evaluate("test", best, standing.rounds)
             calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
             test, guesses = evaluated.metrics(), evaluated.guesses()
@@ -373,6 +375,10 @@ class Execution:
             "best_round": standing.best_round,
             "dev": best_line["dev"],
             "test": test,
+            "metric": setup.experiment.training.metric,
+            "intervals": {"dev": on_dev.interval(), "test": evaluated.interval()},
+            "trivial": evaluated.trivial(),
+            "too_little": too_little(setup.dataset, calibration.most),
             "selection": selection,
             "calibration": calibration_errors(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},

@@ -47,7 +47,7 @@ def make_model(
         say(f"loading word vectors ({settings.vectors}) …")
         pretrained_vectors = vectors.load(settings.vectors)
     vocabulary = words(pretrained_vectors.words if pretrained_vectors else None)
-    table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed)
+    table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed, spread=settings.spread)
     model = build_model(settings, denoiser, relations, table, seed)
     return WordEncoding.of(settings, vocabulary), model, _start(model, table)
 

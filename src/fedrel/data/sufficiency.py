@@ -1,0 +1,65 @@
+"""What a data set is too small for, in a sentence each: said before training, and kept with its result."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedrel.data.store import Dataset, Split
+
+HANDFUL = 5  # facts of a relation, below which nothing can be learnt or told about it
+_DEV = 30  # facts of dev, below which a round that is chosen by it, and confidences, are chance
+_TRAIN = 100  # facts of train
+_NAMED = 4  # relations that a sentence names
+_MORE = "more text or a larger knowledge base would help"
+
+
+def too_little(dataset: Dataset, most: float | None = None) -> list[str]:
+    """What cannot be trusted, and what would help; nothing for a data set that is large enough. `most` is the highest
+    confidence that dev supports, where it is known. Splits that platforms hold out at home are not counted here.
+    """
+    found = []
+    train, dev = dataset.train, dataset.dev
+    name = ("relations" if dataset.gold else "facts") if dataset.has_pairs else "labelled texts"
+    if len(train) and (count := _facts(dataset, train)) < _TRAIN:
+        found.append(f"train has {count:,} {name}, too few to learn from: {_MORE}, or a pretrained encoder")
+    rare = _rare(dataset)
+    if rare:
+        named = ", ".join(rare[:_NAMED]) + (" …" if len(rare) > _NAMED else "")
+        all_ = len(dataset.relations) - int(dataset.has_na)
+        found.append(
+            f"{len(rare)} of {all_} relations have fewer than {HANDFUL} {name} in train ({named}): do not trust "
+            f"predictions of them; {_MORE}, or leave them out"
+        )
+    if len(dev) and (count := _facts(dataset, dev)) < _DEV:
+        bound = f", and no confidence is above {most:.2f}" if most is not None and most < 1 else ""
+        found.append(
+            f"dev has {count:,} {name}, too few to choose a round or fit confidences by: its scores are chance{bound}; "
+            "a larger dev would help (data.dev=0.3), or more text"
+        )
+    if len(train) and dataset.has_pairs and dataset.has_na and not dataset.gold and not _several(train):
+        found.append("no fact of train has a second sentence, so there is nothing to choose: set method.name=none")
+    return found
+
+
+def _facts(dataset: Dataset, split: Split) -> int:
+    """Distinct facts under distant supervision, else sentences with a label that counts."""
+    labels = np.asarray(split.labels)
+    if dataset.has_pairs and dataset.has_na and not dataset.gold:
+        return len(split.facts)
+    return int((labels >= int(dataset.has_na)).sum())
+
+
+def _rare(dataset: Dataset) -> list[str]:
+    """Relations that train has, but hardly."""
+    train = dataset.train
+    if dataset.has_pairs and dataset.has_na and not dataset.gold:
+        counts = np.bincount(np.asarray(train.facts)[:, 1].astype(np.int64), minlength=len(dataset.relations))
+    else:
+        counts = np.bincount(np.asarray(train.labels).astype(np.int64), minlength=len(dataset.relations))
+    first = int(dataset.has_na)
+    return [dataset.relations[number] for number in range(first, len(counts)) if 0 < counts[number] < HANDFUL]
+
+
+def _several(train: Split) -> bool:
+    """Whether some fact has more than one sentence."""
+    return len(train.facts) < int((np.asarray(train.labels) > 0).sum())

@@ -1,0 +1,93 @@
+"""What a score should be read beside: its interval, and the scores of answers that need no model.
+
+An interval is a bootstrap over what is evaluated, pairs or sentences, drawn again 500 times with replacement: between
+its ends lie 95 % of the scores that other pairs or sentences of the same kind would have given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrel.data.store import Ints
+from fedrel.evaluation import classification, heldout
+from fedrel.evaluation.ranking import Ranking
+
+Floats = npt.NDArray[np.floating]
+Interval = tuple[float, float]
+
+_DRAWS, _SEED = 500, 1
+_ENDS = (2.5, 97.5)  # percentiles
+
+
+def ap_interval(scores: Floats, facts: Ints) -> Interval | None:
+    """Of the average precision of `heldout.rank`, drawing pairs; None if there is no fact. `scores` (P, R), `facts`
+    (F, 2).
+    """
+    pairs, relations = scores.shape
+    if not len(facts):
+        return None
+    order = np.argsort(-scores[:, 1:].reshape(-1), kind="stable")
+    right = heldout.truth_table(scores.shape, facts)[:, 1:].reshape(-1)[order]
+    pair = (order // (relations - 1)).astype(np.int64)
+
+    def drawn(weight: Floats) -> float:
+        """Average precision where a candidate counts as often as its pair was drawn."""
+        times = weight[pair]
+        found = np.cumsum(times * right)
+        precision = found / np.maximum(np.cumsum(times), 1)
+        return float((precision * times * right).sum() / found[-1]) if found[-1] else 0.0
+
+    return _bootstrap(drawn, pairs)
+
+
+def classification_interval(metric: str, scores: Floats, labels: Ints, *, na: bool) -> Interval | None:
+    """Of a metric of `classification`, drawing sentences; None if there are none. `scores` (S, R), `labels` (S,)."""
+    classes = scores.shape[1]
+    cell = labels * classes + scores.argmax(axis=1)  # of the confusion matrix
+
+    def drawn(weight: Floats) -> float:
+        counts = np.bincount(cell, weight, minlength=classes**2).reshape(classes, classes).astype(np.int64)
+        return classification.metrics_of(counts, na=na)[metric]
+
+    return _bootstrap(drawn, len(labels)) if len(labels) else None
+
+
+def trivial_rankings(metric: str, shape: tuple[int, ...], facts: Ints, train_labels: Ints) -> dict[str, float]:
+    """The metric of two rankings that know nothing of the text: `constant`, all candidates alike, and `frequency`, the
+    relations of every pair by how often train has them. `shape` (P, R) and `facts` (F, 2) as for `heldout.rank`.
+    """
+    often = np.bincount(train_labels, minlength=shape[1])[: shape[1]].astype(np.float64)
+    answers = {"constant": np.zeros(shape), "frequency": np.broadcast_to(often, shape)}
+    found = {name: heldout.rank(scores, facts).metrics() for name, scores in answers.items()}
+    return {name: metrics[metric] for name, metrics in found.items() if metric in metrics}
+
+
+def trivial_labels(metric: str, labels: Ints, train_labels: Ints, classes: int, *, na: bool) -> dict[str, float]:
+    """The metric of two answers that know nothing of the text: `majority`, the most frequent label of train for all,
+    and `related`, its most frequent relation for all. Without NA they are one.
+    """
+    often = np.bincount(train_labels, minlength=classes)[:classes]
+    answers = {"majority": int(often.argmax())}
+    if na and classes > 1:
+        answers["related"] = int(often[1:].argmax()) + 1
+    counts = {name: np.zeros((classes, classes), np.int64) for name in answers}
+    for name, answer in answers.items():
+        counts[name][:, answer] = np.bincount(labels, minlength=classes)
+    return {name: classification.metrics_of(table, na=na)[metric] for name, table in counts.items()}
+
+
+def constant_ranking(metric: str, ranking: Ranking) -> dict[str, float]:
+    """The metric of all candidates alike, where nothing is known but how many there are and how many are facts."""
+    alike = Ranking(np.array([float(ranking.total)]), np.array([float(ranking.facts)])) if ranking.total else ranking
+    metrics = alike.metrics()
+    return {"constant": metrics[metric]} if metric in metrics else {}
+
+
+def _bootstrap(score: Callable[[Floats], float], size: int) -> Interval:
+    draw = np.random.default_rng(_SEED)
+    found = [score(np.bincount(draw.integers(0, size, size), minlength=size).astype(float)) for _ in range(_DRAWS)]
+    low, high = np.percentile(found, _ENDS)
+    return float(low), float(high)
