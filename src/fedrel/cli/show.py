@@ -133,10 +133,10 @@ def _reach_text(found: dict[str, Any], rounds: int) -> str:
 
 
 _TRIVIAL = {  # answers that need no model
-    "constant": "all alike",
-    "frequency": "by frequency",
-    "majority": "majority",
-    "related": "always related",
+    "constant": "all candidates alike",
+    "frequency": "relations by frequency",
+    "majority": "the most frequent label",
+    "related": "the most frequent relation",
 }
 
 
@@ -152,16 +152,16 @@ def result_table(result: dict[str, Any]) -> Table:
     table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
     table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
     chosen = result.get("metric")
-    for answer, score in result.get("trivial", {}).items():
-        table.add_row(_TRIVIAL[answer], *(f"{score:.3f}" if name == chosen else "" for name in metrics), style="dim")
     selection = result["selection"]
     intervals = [
         f"{split} {chosen} between {ends[0]:.3f} and {ends[1]:.3f}"
         for split, ends in result.get("intervals", {}).items()
         if ends
     ]
+    trivial = [f"{_TRIVIAL[answer]} {score:.3f}" for answer, score in result.get("trivial", {}).items()]
     notes = [
-        *([f"{', '.join(intervals)} (95 %, over what is evaluated)"] if intervals else []),
+        *([f"{', '.join(intervals)} (95 %, by bootstrap)"] if intervals else []),
+        *([f"answers that need no model, test {chosen}: {', '.join(trivial)}"] if trivial else []),
         f"{format_bytes(result['bytes']['up'])} up, {format_bytes(result['bytes']['down'])} down",
         f"{duration(result['seconds']['total'])} at {result['sentences_per_second']:,.0f} sentences/s",
     ]

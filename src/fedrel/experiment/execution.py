@@ -349,6 +349,7 @@ class Execution:
         selection = best_line["selection"]
         if seen is not None and setup.model.denoiser.chooses:  # of all platforms, not of one round's
             selection = selection_quality(setup.dataset.train, seen.selected)
+        warnings = too_little(setup.dataset, calibration.most)
         save_model(self.out / "model", setup, best, calibration)
         details = {
             **evaluated.details(),
@@ -363,6 +364,7 @@ class Execution:
                     *(f"begun again with a smaller learning rate: {it['why']}" for it in past_attempts(self.out)),
                     *held_out_notes(held_out(setup, best_line, evaluated)),
                     *suspicion_notes(suspects),
+                    *(f"warning: {it}" for it in warnings),
                 ]
             },
         }
@@ -378,7 +380,7 @@ class Execution:
             "metric": setup.experiment.training.metric,
             "intervals": {"dev": on_dev.interval(), "test": evaluated.interval()},
             "trivial": evaluated.trivial(),
-            "too_little": too_little(setup.dataset, calibration.most),
+            "too_little": warnings,
             "selection": selection,
             "calibration": calibration_errors(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},

@@ -200,8 +200,10 @@ def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str
         "name": name,
         "meaning": meaning,
         "test": result["test"][name],
-        "dev": result["dev"][name],
+        "dev": result["dev"].get(name),  # which may be too small for it
         "chooses": name == chooses,
+        "interval": result.get("intervals", {}).get("test") if name == chooses else None,
+        "trivial": max(result.get("trivial", {}).values(), default=None) if name == chooses else None,
     }
 
 
