@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +75,11 @@ class Reading:
         told = self._labels.notes() + (self._identities.notes(gold=self.form.gold) if self.form.texts is None else [])
         return [*self.left_out(), *told]
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that the latest pass saw, as they are in the file, and what became of each: a new name, or NA."""
+        return self._labels.became
+
     def _noun(self, why: str, count: int) -> str:
         if self.form.documents is None:
             return "row" if count == 1 else "rows"
@@ -116,7 +121,7 @@ class Reading:
                     yield where, instance
         elif self.form.texts:
             for where, text in self.form.texts(self.path, after):
-                yield where, _without_pair(text)
+                yield where, _without_pair(replace(text, label=self._labels.of_text(text.label)))
         else:
             for instance in pairs.instances(self._read_documents, after, self.rules):
                 yield self._where, instance

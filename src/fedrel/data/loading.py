@@ -131,7 +131,7 @@ def _world(data: Data, say: Say) -> Dataset:
     key = key_of(WORLD, repr(made), *agreed(data))
     splits = {split: Wanted(partial(made.instances, split), data) for split in SPLITS}
     kind = {**kind_of(data), "relations": agreed_relations(data) or made.relations()[1:]}
-    make = partial(build, splits=splits, notes=all_notes([], splits), **kind)
+    make = partial(build, splits=splits, notes=all_notes([], splits, whole=data), **kind)
     return cached(key, make, f"making the built-in world ({data.size})", say)
 
 
@@ -163,5 +163,6 @@ def _files(data: Data, path: Path, say: Say) -> Dataset:
             if carving.left_out:
                 notes.append(f"{carving.left_out:,} rows left out: of their sentence and their pair, one is in {split}")
             from_train += ["dev"] if split == "dev" else []
-    make = partial(build, splits=streams, notes=all_notes(notes, files), from_train=from_train, **kind_of(data))
+    told = all_notes(notes, files, whole=data)
+    make = partial(build, splits=streams, notes=told, from_train=from_train, **kind_of(data))
     return cached(key, make, f"reading {data.path}", say)
