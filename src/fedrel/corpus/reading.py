@@ -22,6 +22,7 @@ _SUBJECTS = {
     ("the concept", "the annotation", "the entity", "the mention", "entity", "two entities"): ("entity", "entities"),
     ("the pair",): ("pair", "pairs"),
     ("the sentence",): ("sentence", "sentences"),
+    ("another annotation", "cancelled by"): ("annotation", "annotations"),
 }
 _DOCUMENTS = ("document", "documents")
 _HOPELESS = 1_000  # broken rows, if they are the larger part, after which the rest is not tried
