@@ -124,9 +124,12 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
         raise found
     if len(files) == 1:
         return found
-    suffixes = {file.suffix.lower() for file in files}
-    if FORMATS[found.source].documents and len(suffixes) == 1:
-        return Detected(found.source, f"{len(files):,} {suffixes.pop()} files; {found.why}")
+    form, suffixes = FORMATS[found.source], sorted({file.suffix.lower() for file in files})
+    alike = suffixes[1:] == [] or (
+        set(suffixes) <= set(form.extensions) and all(isinstance(it, Detected) and it.source == source for it in told)
+    )
+    if form.documents and alike:
+        return Detected(found.source, f"{len(files):,} {' and '.join(suffixes)} files; {found.why}")
     names = ", ".join(str(file.relative_to(path)) for file in files[:3])
     raise UserError(f"{path}: files of different kinds ({names} …); name one of them, or a folder with train and test")
 

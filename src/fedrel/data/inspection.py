@@ -16,7 +16,7 @@ from fedrel import config
 from fedrel.corpus import FORMATS, SPLITS, Skipped
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
-from fedrel.corpus.lines import begins_with, numbered_lines
+from fedrel.corpus.lines import is_a_row_a_line, numbered_lines
 from fedrel.corpus.pairs import APART
 from fedrel.corpus.reading import Reading, require_few_broken
 from fedrel.corpus.rules import LOCAL, Labels, Rules
@@ -186,7 +186,7 @@ def _rows_in(path: Path, source: str) -> int:
     would show.
     """
     header_rows = FORMATS[source].header_rows
-    if header_rows is None or begins_with(path, b"["):  # a JSON array is not a row a line
+    if header_rows is None or not is_a_row_a_line(path):
         reading = Reading(source, path, Rules(bad_rows=1))
         return sum(1 for _ in reading.rows()) + reading.skipped.total
     broken = Skipped()
