@@ -30,7 +30,8 @@ _HOPELESS = 1_000  # broken rows, if they are the larger part, after which the r
 
 class Reading:
     """One file or folder of labelled sentences, read anew on every pass, as the rules say. Its counts of documents,
-    relations and rows left out are those of the latest pass, and complete when that pass is.
+    their sentences, mentions and relations, and of rows left out, are those of the latest pass, and complete when that
+    pass is.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Reading:
         self._start()
 
     def _start(self) -> None:
-        self.documents = self.gold_relations = self.marked = 0
+        self.documents = self.gold_relations = self.marked = self.sentences = self.mentions = 0
         strict = self.rules.bad_rows == 0
         # by the reader of documents, and after it
         self._left_out: list[Skipped] = [Skipped(strict=strict), Skipped(strict=strict)]
@@ -124,7 +125,7 @@ class Reading:
             for where, text in self.form.texts(self.path, after):
                 yield where, _without_pair(replace(text, label=self._labels.of_text(text.label)))
         else:
-            for instance in pairs.instances(self._read_documents, after, self.rules):
+            for instance in pairs.instances(self._read_documents, after, self.rules, self._saw):
                 yield self._where, instance
 
     def _read_documents(self) -> Iterable[Document]:
@@ -141,6 +142,10 @@ class Reading:
             self.marked += 1 + len(document.annotations or ()) + len(stated)
             self._where = document.where or document.id
             yield document
+
+    def _saw(self, document: Document, sentences: int) -> None:
+        self.sentences += sentences
+        self.mentions += len(document.annotations or ())
 
     def _relabelled(self, document: Document) -> Document:
         """A document with labels as they are wanted, before pairs are formed: what means no relation is none."""

@@ -175,6 +175,8 @@ def _counts_of_file(split: str, reading: Reading, report: Report) -> dict[str, i
         return {"rows": _rows_in(reading.path, report.format), "left_out": skipped.total}
     return {
         "documents": reading.documents,
+        "text_sentences": reading.sentences,
+        "mentions": reading.mentions,
         "gold_relations": reading.gold_relations,
         "relations_without_a_row": skipped.reasons[APART],
         "left_out": skipped.total,
