@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.corpus.published_rows import SIZES, Counts, Shape, as_array, as_lines, clutter, put, units
+from tests.corpus.published_rows import SIZES, Counts, Row, Shape, as_array, as_lines, clutter, put, units
 
 
 def write_conll04(folder: Path) -> None:
@@ -45,7 +45,7 @@ def write_scierc(folder: Path) -> None:
     clutter(folder, "processed_data/json/._train.json")
 
 
-def docred_rows(split: str, *, labelled: bool = True) -> list[dict]:
+def docred_rows(split: str, *, labelled: bool = True) -> list[Row]:
     """Born in Bonn (one sentence), sings in Graz (through "She"), Bonn near Graz (two sentences); Kiel has nothing."""
     found = []
     for mark in units(split):
@@ -75,7 +75,7 @@ def write_nyt24(folder: Path) -> None:
     """One pair with two relations, of which one is there twice; and a pair that has none."""
     entities = [{"start": 0, "text": "Ann Lee", "label": "PERSON"}, {"start": 1, "text": "Bonn", "label": "LOCATION"}]
     for split in SIZES:
-        rows = []
+        rows: list[Row] = []
         for mark in units(split):
             labels = ("/people/person/place_lived", "/people/person/place_of_birth", "/people/person/place_lived")
             for text, given in (("Ann Lee left Bonn in {} .", labels), ("Ann Lee of {} met Bonn .", ("None",))):
@@ -132,14 +132,16 @@ def write_label_studio(folder: Path) -> None:
     rows = []
     for number, mark in enumerate(units("train")):
         text, spans = annotated_text(mark)
-        result: list[dict] = []
+        result: list[Row] = []
         for name, (kind, start, end) in spans.items():
             value = {"start": start, "end": end, "text": name, "labels": [kind]}
             result.append({"id": name, "from_name": "label", "to_name": "text", "type": "labels", "value": value})
         for head, relation, tail in JOINED:
             joined = {"from_id": head, "to_id": tail, "type": "relation", "direction": "right", "labels": [relation]}
             result.append(joined)
-        runs = [{"id": 2 * number + later, "was_cancelled": False, "ground_truth": False} for later in (0, 1)]
+        runs: list[Row] = [
+            {"id": 2 * number + later, "was_cancelled": False, "ground_truth": False} for later in (0, 1)
+        ]
         runs = [{**runs[0], "result": result[:1]}, {**runs[1], "result": result}]
         rows.append({"id": number, "annotations": runs, "data": {"text": text}, "predictions": [], "drafts": []})
     cancelled = {"id": 99_999, "was_cancelled": True, "result": []}

@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+Row = dict[str, Any]  # of JSON
 SIZES = {"train": 30, "dev": 4, "test": 3}  # units of each split; of 30 some are drawn where a split is carved
 
 
@@ -55,11 +57,11 @@ def units(split: str) -> list[str]:
     return [f"{split}{n}" for n in range(SIZES[split])]
 
 
-def as_array(rows: list[dict]) -> str:
+def as_array(rows: list[Row]) -> str:
     return json.dumps(rows, ensure_ascii=False)
 
 
-def as_lines(rows: list[dict]) -> str:
+def as_lines(rows: list[Row]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -72,7 +74,7 @@ def write_tacred(folder: Path) -> None:
                 (("per:employee_of", (0, 1), (4, 5)), ("no_relation", (4, 5), (0, 1)), ("no_relation", (0, 1), (7, 7)))
             ):
                 places = {"subj_start": subject[0], "subj_end": subject[1], "obj_start": object_[0]}
-                row = {"id": f"{mark}-{number}", "docid": f"NEWS_{mark}", "relation": relation, "token": tokens}
+                row: Row = {"id": f"{mark}-{number}", "docid": f"NEWS_{mark}", "relation": relation, "token": tokens}
                 row |= {**places, "obj_end": object_[1], "subj_type": "PERSON", "obj_type": "ORGANIZATION"}
                 rows.append(row | {"stanford_pos": ["NN"] * 10, "stanford_head": [0] * 10})
         put(folder, f"{split}.json", as_array(rows))

@@ -5,14 +5,14 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.corpus.published_documents import DOCUMENTS
-from tests.corpus.published_rows import ROWS, SIZES, Counts
-from tests.corpus.published_standoff import STANDOFF
+from tests.corpus.published_documents import DOCUMENTS, docred_rows
+from tests.corpus.published_rows import ROWS, SIZES, Counts, Row, as_array, clutter, put
+from tests.corpus.published_standoff import STANDOFF, ddi_document, write_ddi
 
 SHAPES = ROWS | DOCUMENTS | STANDOFF
 
 
-def counted(splits: list[dict]) -> Counts:
+def counted(splits: list[Row]) -> Counts:
     """What a split holds, with what was carved from it."""
 
     def total(name: str) -> int:
@@ -21,7 +21,11 @@ def counted(splits: list[dict]) -> Counts:
     related = [it["sentences_per_relation"] for it in splits]
     na = sum(it.get("NA", 0) for it in related)
     return Counts(
-        *(total(name) for name in ("rows", "documents", "text_sentences", "mentions", "gold_relations")),
+        rows=total("rows"),
+        documents=total("documents"),
+        sentences=total("text_sentences"),
+        mentions=total("mentions"),
+        gold=total("gold_relations"),
         apart=total("relations_without_a_row"),
         positive=sum(sum(it.values()) for it in related) - na,
         facts=total("facts"),
@@ -47,3 +51,35 @@ def test_counts_are_those_of_the_publisher(fedrel, tmp_path, name):
     assert set(shape.passed_over) <= set(found["passed_over"])
     assert found["overlap"] == 0
     assert "duplicate rows" not in found["suspicious"]
+
+
+def test_docred_keeps_the_labels_of_its_test_back(fedrel, tmp_path):
+    for name, split in (("train_annotated", "train"), ("train_distant", "dev"), ("dev", "dev")):
+        put(tmp_path, f"{name}.json", as_array(docred_rows(split)))
+    put(tmp_path, "test.json", as_array(docred_rows("test", labelled=False)))
+    clutter(tmp_path, "rel_info.json")
+    done = fedrel("data", "check", tmp_path)
+    assert done.code == 2
+    told = " ".join(done.err.split())
+    assert told.startswith(
+        f"fedrel: {tmp_path}/test.json: no sentences; test needs at least one (3 documents left out:"
+    )
+    assert told.endswith("; put documents with relations there, such as those of dev, and take others for dev")
+    (tmp_path / "dev.json").rename(tmp_path / "test.json")
+    found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
+    assert [it["documents"] for it in found["splits"].values() if it["path"]] == [SIZES["train"], SIZES["dev"]]
+    assert set(found["passed_over"]) == {"rel_info.json", "train_distant.json"}
+
+
+def test_an_interaction_that_is_stated_both_ways_is_one(fedrel, tmp_path):
+    write_ddi(tmp_path)
+    both = ddi_document("DDI.both").replace(
+        "</sentence>",
+        '<pair id="p9" e1="DDI.both.s0.e1" e2="DDI.both.s0.e0" ddi="true" type="effect"/></sentence>',
+        1,
+    )
+    put(tmp_path, "DDICorpus/Train/DrugBank/both.xml", both)
+    found = json.loads(fedrel("data", "check", tmp_path / "DDICorpus", "--json").out)
+    train = counted([found["splits"]["train"], found["splits"]["dev"]])
+    assert (train.documents, train.gold, train.positive, train.na, train.left_out) == (31, 63, 62, 31, 1)
+    assert found["skipped"]["reasons"]["the relation is stated twice for the same two mentions"] == 1

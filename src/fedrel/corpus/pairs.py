@@ -26,6 +26,7 @@ APART = "the two entities stand in different sentences"
 OTHER_TYPES = "the relation joins entities of other types than data.directions says"
 TOO_MANY = "the pair has no relation, and its sentence has data.max_pairs nearer ones"
 TOO_FAR = "the pair without a relation is further apart than data.max_distance"
+UNMARKED = "no relations are marked in the document"
 _MOST_TOKENS = 2_000_000  # of all pairs of one sentence without a relation together
 
 Types = set[tuple[str, str]]  # of head and tail
@@ -52,7 +53,7 @@ def instances(
         if document.annotations is None:
             skip(where, "no entities are marked in the document")
         elif document.relations is None:
-            skip(where, "no relations are marked in the document")
+            skip(where, UNMARKED)
         else:
             found = _Pairs(document, document.annotations, rules, skip)
             copies[found.key] += 1

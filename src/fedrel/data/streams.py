@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fedrel.config import Data
 from fedrel.corpus import FORMATS, NA, Instance
+from fedrel.corpus.pairs import UNMARKED
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.rules import tokens_key
 from fedrel.corpus.splitting import NEITHER, Draft
@@ -104,6 +105,8 @@ def require_sentences(files: Mapping[str, SplitFile]) -> None:
     for name, file in files.items():
         if is_empty(file):
             because = f" ({'; '.join(file.left_out())})" if file.left_out() else ""
+            if UNMARKED in because and name == "test":  # as published, where the answers are kept back
+                because += "; put documents with relations there, such as those of dev, and take others for dev"
             labels = [] if file.platform else sorted(set(file.labels.values()))[:_LISTED]  # a platform's are its own
             there = f"; its labels are {', '.join(shown(it, 60) for it in labels)}" if labels and because else ""
             raise UserError(f"{file.path}: no sentences; {name.rpartition('/')[2]} needs at least one{because}{there}")
