@@ -37,7 +37,7 @@ def test_json_has_all_of_it(fedrel, tmp_path, source):
     found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
     assert set(found) == {
         *("path", "format", "why", "kind", "splits", "shared_pairs", "shared_rows", "overlap", "suspicious"),
-        *("shared_sentences", "skipped", "passed_over", "notes", "next"),
+        *("shared_rows_first", "shared_sentences", "skipped", "passed_over", "notes", "next"),
     }
     assert found["format"] == source
     assert set(found["splits"]) == {"train", "dev", "test"}
@@ -114,3 +114,16 @@ def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
     assert "File name too long" in refused("data", "check", "x" * 5000)
     for source in WRITERS:
         assert refused("data", "check", "odd.tsv", "--source", source)
+
+
+def test_rows_in_two_splits_are_named(fedrel, tmp_path):
+    WRITERS["tacred"](tmp_path, 7)
+    train, test = tmp_path / "train.json", tmp_path / "test.json"
+    test.write_text(train.read_text())
+    told = lines(fedrel("data", "check", tmp_path))
+    place = told.index("rows in both of two splits: train-dev 0, train-test 7, dev-test 0")
+    assert told[place + 1] == f"  {test}:1, row 1: also in {train}:1, row 1"
+    assert told[place + 6] == "  and 2 more"
+    assert "duplicate rows: 7" in told
+    found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
+    assert [len(it) for it in found["shared_rows_first"].values()] == [5]

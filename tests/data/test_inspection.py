@@ -7,6 +7,9 @@ import pytest
 
 from fedrel.corpus import FORMATS, NA
 from fedrel.corpus.detection import detect
+from fedrel.corpus.reading import Reading
+from fedrel.corpus.rules import LOCAL
+from fedrel.corpus.splits import find_splits
 from fedrel.data.inspection import inspect
 from fedrel.errors import UserError
 from tests.instances import row, sentence, sentences, write
@@ -116,6 +119,44 @@ def test_blinded_rows_are_compared_by_their_sentences(tmp_path):
     assert report.shared_rows == {"train-test": 2}
     assert report.overlap == 0
     assert "blinded" in report.advice[0]
+
+
+@pytest.mark.parametrize("source", WRITERS)
+def test_rows_are_compared_by_tokens_and_places_where_entities_have_no_ids(tmp_path, source):
+    WRITERS[source](tmp_path, 3)
+    names = (("training", "test_gs"), ("TRAIN_FILE", "TEST_FILE_FULL"), ("Train", "Test"), ("train", "test"))
+    for file in [it for it in tmp_path.rglob("*") if it.is_file()]:
+        inside = str(file.relative_to(tmp_path))
+        if found := next((it for it in names if it[0] in inside), None):
+            (tmp_path / inside.replace(*found)).write_bytes(file.read_bytes())
+
+    def content(it):
+        ids = [end.id for end in (it.head, it.tail) if not end.id.startswith(LOCAL)]
+        return tuple(it.tokens), it.head.start, it.head.end, it.tail.start, it.tail.end, *ids, it.relation
+
+    rows = {
+        split: [content(it) for it in Reading(source, path).instances()]
+        for split, path in find_splits(tmp_path, source).items()
+    }
+    report = inspect(tmp_path, source)
+    distinct = {it for found in rows.values() for it in found}
+    assert report.suspicious.totals["duplicate rows"] == sum(map(len, rows.values())) - len(distinct) > 0
+    both = {it[:-1] for it in rows["train"]} & {it[:-1] for it in rows["test"]}
+    assert report.shared_rows["train-test"] == len(both) > 0
+    assert len(report.suspicious.first_in_two_splits()["train-test"]) == min(5, len(both))
+
+
+def test_mentions_at_one_place_differ_by_their_types(tmp_path):
+    spans = [{"start": 0, "end": 4, "type": "drug"}, {"start": 0, "end": 4, "type": "metal"}]
+    entities = [*spans, {"start": 11, "end": 15, "type": "gene"}]
+    joined = [{"head": head, "relation": "stops", "tail": "T3"} for head in ("T1", "T2")]
+    row = {"text": "Zinc stops ABC1.", "entities": entities, "relations": joined}
+    for split, text in (("train", "Zinc stops ABC1."), ("test", "Zinc beats ABC1.")):
+        (tmp_path / f"{split}.jsonl").write_text(json.dumps({**row, "text": text}) + "\n")
+    (tmp_path / "dev.jsonl").write_text(json.dumps({**row, "text": "Zinc binds ABC1 ."}) + "\n")
+    report = inspect(tmp_path)
+    assert counts(report, "sentences") == {"train": (2,), "dev": (2,), "test": (2,)}
+    assert not report.suspicious.totals
 
 
 def test_what_was_left_out_is_counted_with_its_reasons(tmp_path):

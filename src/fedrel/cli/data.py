@@ -111,6 +111,9 @@ def check(
         if any(shared.values()):
             counts = ", ".join(f"{splits} {count:,}" for splits, count in shared.items())
             tell(f"{what} in both of two splits: {counts}")
+        if what == "rows":
+            for splits, places in report.suspicious.first_in_two_splits().items():
+                _tell_first(places, shared[splits])
     for kind, count in report.suspicious.totals.items():
         tell(f"{kind}: {count:,}")
         _tell_first(report.suspicious.first[kind], count)

@@ -14,16 +14,18 @@ from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
 from fedrel.corpus.packed import as_given
 from fedrel.corpus.reading import Reading, require_few_broken
+from fedrel.corpus.rules import Labels
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.splits import find_splits, folds, passed_over
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.counting import add_counts, counts_of_file, rows_in, shared
+from fedrel.data.label_settings import require_known_labels
 from fedrel.data.loading import load
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import is_of_platforms
 from fedrel.data.platform_inspection import inspect_platforms
 from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run
-from fedrel.data.sources import rules_of
+from fedrel.data.sources import require_useful, rules_of
 from fedrel.errors import UserError, suggest
 
 
@@ -45,6 +47,7 @@ def inspect(
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[found.source]
     data = replace(settings or config.Data(), source=found.source, path=str(path))
+    require_useful(data)
     if is_of_platforms(place, found.source):
         return inspect_platforms(path, place, found, data, say)
     documents = form.documents is not None and not (form.gold and _has_relations(place, found.source))
@@ -112,6 +115,7 @@ def _documents(path: Path, place: Path, found: Detected, data: config.Data) -> R
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
     if not counts["documents"]:
         raise UserError(f"{path}: no document with text in it")
+    require_known_labels(data, {})
     report.parts["all"] = Part(str(path), dict(counts))
     report.advice = [
         "documents without relations: a knowledge base can label them.",
@@ -129,16 +133,18 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
     report = Report(str(path), found.source, found.why, "classification", skipped=Skipped(strict=data.bad_rows == 0))
     files = find_splits(place, found.source)
     report.passed_over = list(passed_over(place, found.source, read=files.values()))
+    known = Labels(rules_of(data))
     for name, file in ((name, files[name]) for name in SPLITS if name in files):
         labels: Counter[str] = Counter()
         before = report.skipped.total
         for where, text in read(file, report.skipped):
-            labels[text.label] += 1
+            labels[known.of_text(text.label)] += 1
             report.suspicious.look_at(text, where, name)
         require_few_broken(file, report.skipped, labels.total(), data.bad_rows)
         left_out = report.skipped.total - before
         counts = {"rows": rows_in(file, found.source), "left_out": left_out, "texts": labels.total()}
         report.parts[name] = Part(str(as_given(file)), counts, dict(sorted(labels.items())))
+    require_known_labels(data, known.became)
     if not report.parts["train"].counts["texts"]:
         raise UserError(f"{report.parts['train'].path}: no texts; train needs at least one")
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]

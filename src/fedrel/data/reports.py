@@ -55,6 +55,7 @@ class Report:
             "splits": {name: _part_as_json(part, self.kind) for name, part in self.parts.items()},
             "shared_pairs": self.shared_pairs,
             "shared_rows": self.shared_rows,
+            "shared_rows_first": self.suspicious.first_in_two_splits(),
             "shared_sentences": self.shared_sentences,
             "overlap": self.overlap,
             "suspicious": {
