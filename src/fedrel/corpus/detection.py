@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,11 @@ from fedrel.corpus.archives import unpacked
 from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.format import Sample
 from fedrel.corpus.formats import FORMATS
-from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.nearest import unknown
+from fedrel.corpus.prose import KINDS
 from fedrel.corpus.samples import sample_of
 from fedrel.corpus.splits import passed_over, split_of
+from fedrel.corpus.text_folder import is_text
 from fedrel.errors import UserError
 
 _FILES = 2_000  # of a folder that are looked at; a corpus of a million texts is recognised by its first ones
@@ -34,9 +35,10 @@ class Detected:
     passed_over: tuple[str, ...] = ()
 
 
-def detect(path: Path) -> Detected:
+def detect(path: Path, *, text: bool = False) -> Detected:
     """The format of a file or folder, which may be packed. UserError if no format recognises it, or if several do and
-    fedrel's own order does not decide between them.
+    fedrel's own order does not decide between them. With `text`, nothing but text is wanted: a folder with some
+    is one of text, whatever else is in it that no format recognises.
     """
     path = unpacked(path)
     if path.is_file():
@@ -44,7 +46,7 @@ def detect(path: Path) -> Detected:
     if not path.is_dir():
         raise UserError(f"{path}: no such file or folder")
     _refuse_several(path)
-    found = _detect_folder(path)
+    found = _detect_folder(path, text)
     return replace(found, passed_over=passed_over(path, found.source))
 
 
@@ -80,11 +82,14 @@ def _refuse_several(path: Path) -> None:
         raise UserError(f"{path}: several data sets are in this folder; name one of them: {inside}")
 
 
-def _detect_folder(path: Path) -> Detected:
+def _detect_folder(path: Path, text: bool = False) -> Detected:
     present = list(itertools.islice(_files(path), _FILES))
     if not present:
         raise UserError(f"{path}: no file in this folder")
     files = [file for file in present if not is_no_data(file.name)]
+    prose = [file for file in present if is_text(file.name, KINDS)]
+    if not files and prose:
+        return _text(prose)
     if not files:
         names = ", ".join(str(file.relative_to(path)) for file in present[:_NAMED])
         raise UserError(f"{path}: no data in this folder, only {names}{' …' if len(present) > _NAMED else ''}")
@@ -102,7 +107,45 @@ def _detect_folder(path: Path) -> Detected:
             return _detect_file(filled)
         if ordered:
             raise UserError(f"{path}: {', '.join(file.name for file in ordered[:3])}: every file is empty")
-    return _documents(path, files)
+    told = _detected_or_refused(_documents, path, files)
+    if prose or isinstance(told, UserError):
+        return _with_prose(told, files, prose, text)
+    return told
+
+
+def _with_prose(found: Detected | UserError, files: Sequence[Path], prose: Sequence[Path], text: bool) -> Detected:
+    """The format of a folder with files that may be data, of which this is known, and with prose beside them."""
+    plain = [file for file in files if file.suffix.lower() == ".txt"]
+    lines = [file for file in files if file.suffix.lower() == ".jsonl"]
+    source = found.source if isinstance(found, Detected) else ""
+    if source == "text" or (source == "jsonl" and (text or not _has_relations(files[0]))):
+        return _text([*files, *prose])
+    if isinstance(found, UserError) and len({file.suffix.lower() for file in files}) > 1:  # of different kinds
+        kinds = {_kind(file) for file in (*plain[:_ASKED], *lines[:_ASKED])}
+        texts = [*plain, *lines, *prose]
+        is_some = "text" in kinds or (prose and kinds <= {"jsonl"})
+        if is_some and (text or len(texts) > len(files) - len(plain) - len(lines)):
+            return _text(texts)
+    elif text and len(prose) > len(files):
+        return _text(prose)
+    if isinstance(found, UserError):
+        raise found
+    return found
+
+
+def _text(files: Sequence[Path]) -> Detected:
+    suffixes = Counter(file.suffix.lower() for file in files)
+    return Detected("text", ", ".join(f"{count:,} {suffix}" for suffix, count in suffixes.most_common()) + " files")
+
+
+def _kind(file: Path) -> str:
+    found = _detected_or_refused(_detect_file, file)
+    return found.source if isinstance(found, Detected) else ""
+
+
+def _has_relations(file: Path) -> bool:
+    sample = sample_of(file)
+    return sample is not None and "relations" in sample.keys
 
 
 def _by_companions(files: list[Path]) -> dict[str, str]:
@@ -117,7 +160,7 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
     belong by their content.
     """
     asked = list(itertools.islice(filter(_has_text, files), _ASKED)) or files[:1]
-    told = [_detected_or_refused(file) for file in asked]
+    told = [_detected_or_refused(_detect_file, file) for file in asked]
     source, _ = Counter(it.source if isinstance(it, Detected) else "" for it in told).most_common(1)[0]
     found = next(it for it in told if (it.source if isinstance(it, Detected) else "") == source)
     if isinstance(found, UserError):
@@ -131,15 +174,19 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
     raise UserError(f"{path}: files of different kinds ({names} …); name one of them, or a folder with train and test")
 
 
-def _detected_or_refused(file: Path) -> Detected | UserError:
+def _detected_or_refused(detect: Callable[..., Detected], *arguments: object) -> Detected | UserError:
     try:
-        return _detect_file(file)
+        return detect(*arguments)
     except UserError as error:
         return error
 
 
 def _has_text(file: Path) -> bool:
-    return next(numbered_lines(file), None) is not None
+    """Whether there is text at its beginning; one that cannot be read says nothing of the others."""
+    try:
+        return sample_of(file) is not None
+    except UserError:
+        return False
 
 
 def _files(path: Path) -> Iterator[Path]:
