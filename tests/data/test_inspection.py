@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fedrel.config import Data
 from fedrel.corpus import FORMATS, NA
 from fedrel.corpus.detection import detect
 from fedrel.corpus.reading import Reading
@@ -202,14 +203,19 @@ def test_documents_without_relations(tmp_path, files, source, documents):
 
 
 def test_files_that_were_not_read_are_listed(tmp_path):
-    for name in ("b.txt", "a.pdf", "c.docx", "d.md"):
+    for name in ("b.txt", "a.pdf", "c.csv", "d.md", "README.md"):
         (tmp_path / name).write_text("We met. It was late.")
     for source in (None, "text"):
         report = inspect(tmp_path, source)
-        assert report.parts["all"].counts["documents"] == 1
-        assert report.passed_over == ["a.pdf", "c.docx", "d.md"]
-        assert report.as_json()["passed_over"] == ["a.pdf", "c.docx", "d.md"]
+        assert (report.format, report.parts["all"].counts["documents"]) == ("text", 2)
+        assert report.passed_over == ["README.md", "c.csv"]
+        files = report.as_json()["files"]
+        assert (files["files"], files["read"]["by_extension"]) == (5, {".md": 1, ".txt": 1})
+        assert [it["file"] for it in files["broken"]["files"]] == ["a.pdf"]
+        assert files["skipped"]["by_extension"][".csv"]["first"] == ["c.csv"]
     assert inspect(tmp_path / "b.txt").passed_over == []
+    with pytest.raises(UserError, match=r"a\.pdf: not a PDF"):
+        inspect(tmp_path, settings=Data(bad_rows=0))
 
 
 def test_documents_in_all_folders_are_read_where_there_is_no_relation(tmp_path):

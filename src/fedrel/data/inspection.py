@@ -12,6 +12,7 @@ from fedrel import config
 from fedrel.corpus import FORMATS, SPLITS, Skipped
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
+from fedrel.corpus.documents import Documents
 from fedrel.corpus.packed import as_given
 from fedrel.corpus.reading import Reading, require_few_broken
 from fedrel.corpus.rules import Labels
@@ -99,20 +100,19 @@ def _has_relations(path: Path, source: str) -> bool:
 
 
 def _documents(path: Path, place: Path, found: Detected, data: config.Data) -> Report:
-    read = FORMATS[found.source].documents
-    assert read
-    report = Report(str(path), found.source, found.why, "documents", skipped=Skipped(strict=data.bad_rows == 0))
+    report = Report(str(path), found.source, found.why, "documents")
+    documents = Documents(place, found.source, report.skipped, bad_rows=data.bad_rows)
     counts = Counter(documents=0, left_out=0, sentences=0, characters=0)
-    for document in read(place, report.skipped):
+    for document in documents:
         spans = sentence_spans(document.text) if document.sentences is None else document.sentences
         counts.update(documents=1, sentences=len(spans), characters=len(document.text))
         if document.annotations:
             counts.update(entities=len(document.annotations))
         where = document.where or document.id
         report.suspicious.look_at(document, where)
-    require_few_broken(path, report.skipped, counts["documents"] + counts["entities"], data.bad_rows)
     counts["left_out"] = report.skipped.total
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
+    report.files = documents.files
     if not counts["documents"]:
         raise UserError(f"{path}: no document with text in it")
     require_known_labels(data, {})
