@@ -25,5 +25,11 @@ def suggest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return ""
-    near = get_close_matches(word, names, n=1)
-    return f'; did you mean "{near[0]}"?' if near else f"; there is {', '.join(names)}"
+    return nearest(word, names) or f"; there is {', '.join(names)}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean "pcnn"?` where something known is near, else nothing."""
+    names = sorted(known)
+    near = [it for it in names if it.casefold() == word.casefold()] or get_close_matches(word, names, n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""

@@ -37,7 +37,7 @@ def test_json_has_all_of_it(fedrel, tmp_path, source):
     found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
     assert set(found) == {
         *("path", "format", "why", "kind", "splits", "shared_pairs", "shared_rows", "overlap", "suspicious"),
-        *("shared_sentences", "skipped", "passed_over", "notes", "next"),
+        *("shared_rows_first", "shared_sentences", "skipped", "passed_over", "files", "notes", "next"),
     }
     assert found["format"] == source
     assert set(found["splits"]) == {"train", "dev", "test"}
@@ -89,17 +89,24 @@ def test_texts_and_documents_and_folds(fedrel, tmp_path):
 
 
 def test_files_that_were_passed_over_are_named(fedrel, tmp_path):
-    for name in ("b.txt", "a.pdf", "c.docx", "d.md"):
-        (tmp_path / name).write_text("We met. It was late.")
-    assert "3 files were passed over: a.pdf, c.docx, d.md" in lines(fedrel("data", "check", tmp_path))
-    (tmp_path / "a.pdf").unlink()
-    (tmp_path / "c.docx").unlink()
-    assert "1 file was passed over: d.md" in lines(fedrel("data", "check", tmp_path))
+    WRITERS["opennre"](tmp_path, 4)
+    (tmp_path / "notes.md").write_text("We met.")
+    assert "1 file was passed over: notes.md" in lines(fedrel("data", "check", tmp_path))
     for number in range(30):
         (tmp_path / f"{number:02}.md").write_text("x")
     told = next(line for line in lines(fedrel("data", "check", tmp_path)) if "passed over" in line)
     assert told.startswith("31 files were passed over: 00.md, 01.md, ")
     assert told.endswith("19.md, …")
+
+
+def test_every_file_of_a_folder_of_text_is_in_a_table(fedrel, tmp_path):
+    for name in ("b.txt", "a.pdf", "c.csv", "d.md", "README.md"):
+        (tmp_path / name).write_text("We met. It was late.")
+    told = fedrel("data", "check", tmp_path).out
+    for line in ("5 files", "│ read          │     2 │", "│ skipped: .csv │     1 │ c.csv ", "1 │ a.pdf: not a PDF"):
+        assert line in told
+    assert "passed over" not in told
+    assert "left out:" not in told
 
 
 def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
@@ -114,3 +121,16 @@ def test_mistakes_are_one_sentence_and_exit_code_2(refused, tmp_path):
     assert "File name too long" in refused("data", "check", "x" * 5000)
     for source in WRITERS:
         assert refused("data", "check", "odd.tsv", "--source", source)
+
+
+def test_rows_in_two_splits_are_named(fedrel, tmp_path):
+    WRITERS["tacred"](tmp_path, 7)
+    train, test = tmp_path / "train.json", tmp_path / "test.json"
+    test.write_text(train.read_text())
+    told = lines(fedrel("data", "check", tmp_path))
+    place = told.index("rows in both of two splits: train-dev 0, train-test 7, dev-test 0")
+    assert told[place + 1] == f"  {test}:1, row 1: also in {train}:1, row 1"
+    assert told[place + 6] == "  and 2 more"
+    assert "duplicate rows: 7" in told
+    found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
+    assert [len(it) for it in found["shared_rows_first"].values()] == [5]

@@ -33,7 +33,7 @@ TEXT = "Ann Meler was born in Bonn. Cem saw Lyon, said Meler. 😀 Bonn is where
 ENTITIES = "Q1\tperson\tAnn Meler|Meler\nQ2\tperson\tBea Meler|Meler\nQ3\tperson\tCem\nQ8\tcity\tBonn\nQ9\tcity\tLyon\n"
 SUMMARY = {
     *("out", "confidences", "facts", "new", "documents", "sentences", "mentions", "ambiguous", "pairs", "left_out"),
-    *("seconds", "sentences_per_second", "calibration"),
+    *("seconds", "sentences_per_second", "calibration", "files"),
 }
 
 

@@ -89,11 +89,19 @@ def test_lines_summary_and_table(fedrel, tmp_path, kb):
         },
         "left_out": {TYPES: 4, EMPTY: 1},
         "left_out_examples": [f"{text / 'b.txt'}: {EMPTY}"],
+        "files": {
+            "files": 2,
+            "read": {"count": 1, "by_extension": {".txt": 1}},
+            "empty": {"count": 1, "first": ["b.txt"]},
+            "skipped": {"count": 0, "by_extension": {}},
+            "broken": {"count": 0, "files": []},
+            "set_aside": {"count": 0, "first": []},
+        },
     }
     for line in (
         *("│ born_in  │         1 │     1 │", "without a sentence: treats, eases"),
         "1 documents, 3 sentences, 6 entities (0 ambiguous), 2 pairs, 2 facts found",
-        *("a pair is in one of them only", f"4 left out: {TYPES}", f"1 left out: {EMPTY}", f"  {text / 'b.txt'}: "),
+        *("a pair is in one of them only", f"4 left out: {TYPES}", "│ without text │     1 │ b.txt"),
         f"next: fedrel run --set data.source=opennre --set data.path={tmp_path / 'o'}",
     ):
         assert line in outcome.out
@@ -244,12 +252,17 @@ def test_marks_none_of_which_is_in_the_knowledge_base(refused, tmp_path, kb):
         ({}, {"--text": "nowhere"}, "nowhere: no such file or folder"),
         ({}, {"--text": "nowhere", "--format": "text"}, "nowhere: no such file or folder"),
         ({}, {"--text": "empty"}, "empty: no file in this folder"),
-        ({}, {"--text": "empty", "--format": "text"}, "empty: no .txt file in this folder"),
+        ({}, {"--text": "empty", "--format": "text"}, "empty: no text in this folder; .txt, .md, "),
         ({}, {"--text": "kb", "--format": "brat"}, "kb: no .txt file here; brat keeps NAME.txt and NAME.ann"),
         ({"a.txt": " \n"}, {"--format": "text"}, f"a.txt: no text to label (1 × {EMPTY})"),
         ({"a.txt": "Nobody."}, {}, "a.txt: 1 sentences without any name of kb; is it the right knowledge base?"),
         ({"a.txt": "Bo Lee, Bonn."}, {}, "a.txt: 1 sentences with 2 entities, but no two of them in one sentence"),
-        ({"t/a.txt": "Ann Lee, Bonn.", "t/b.txt": b"x\n\xff"}, {"--text": "t"}, "t/b.txt:2: not UTF-8 text; convert"),
+        (
+            {"t/a.txt": "Ann Lee, Bonn.", "t/b.txt": b"x\n\xff", "t/c.txt": b"\xff"},
+            {"--text": "t"},
+            "t/b.txt:2: not UTF-8 text; convert the file to UTF-8 (2 of the 3 files of t that are text cannot be read; "
+            "up to half of them may be left out)",
+        ),
         (
             {"t/a.txt": "Bonn.", "t/a.ann": "T1\tX 0 9\tBonn\n"},
             {"--text": "t"},
@@ -280,15 +293,22 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(refused, tmp_path, kb,
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_bad_file_in_the_middle_leaves_nothing(refused, tmp_path, world, workers):
+def test_a_bad_file_in_the_middle_is_named_and_refused_if_strict(fedrel, refused, tmp_path, world, workers):
     text = tmp_path / "t"
     text.mkdir()
     for number, path in enumerate(sorted((world / "text").iterdir())):
         (text / f"{number:03}.txt").write_bytes(path.read_bytes())
-    for number in (90, 91, 95):  # more than one in a hundred
+    for number in (90, 91, 95):
         (text / f"{number:03}.txt").write_bytes(b"Fine.\nNot f\xedne.\n")
-    said = refused("label", "--kb", world / "kb", "--text", "t", "--out", "o", "--workers", workers)
-    assert said.startswith("t/090.txt:2: not UTF-8 text; convert the file to UTF-8 (3 of ")
+    command = ("label", "--kb", world / "kb", "--text", "t", "--out", "o", "--workers", workers)
+    said = refused(*command, "--strict")
+    assert said == "t/090.txt:2: not UTF-8 text; convert the file to UTF-8"
+    command = ("label", "--kb", world / "kb", "--text", text, "--out", tmp_path / "o", "--workers", workers)
+    outcome = fedrel(*command, "--json")
+    assert outcome.code == 0
+    why = "line 2: not UTF-8 text; convert the file to UTF-8"
+    broken = json.loads(outcome.out)["files"]["broken"]
+    assert broken == {"count": 3, "files": [{"file": f"0{number}.txt", "why": why} for number in (90, 91, 95)]}
 
 
 def refuse(labeller, documents):

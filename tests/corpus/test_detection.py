@@ -135,8 +135,38 @@ NEAREST = {
     ),
     "k.txt": (
         "SENTENCE : Ann met Bo .\nENTITY1 : Ann\nENTITY2 : Bo\nREL TYPE : met\n",
-        "SENTENCE : Ann met Bo .",
-        "text, which has prose where this has records with a name before each value",
+        "SENTENCE : Ann met Bo . / ENTITY1 : Ann / ENTITY2 : Bo / REL TYPE : met",
+        "jsonl, which needs a JSON object in a line for each record",
+    ),
+    "l.txt": (
+        "Satz: Ann traf Bo in Bonn.\nEntität 1: Ann\nEntität 2: Bo\n\nSatz: Eve ging.\nEntität 1: Eve\nEntität 2: –\n",
+        "Satz: Ann traf Bo in Bonn. / Entität 1: Ann / Entität 2: Bo",
+        "jsonl, which needs a JSON object in a line for each record",
+    ),
+    "m.tsv": (
+        "We met in the note\ta good day\nIt was late by then\ta bad one\n",
+        "We met in the note a good day",
+        "classification, which needs a text and one word, its label, in every line",
+    ),
+    "n.csv": (
+        "We met in the note,good\nIt was late by then,bad\n",
+        "We met in the note,good",
+        'table, which needs a .csv file with a first line of names of columns, one of them "text"',
+    ),
+    "o.csv": (
+        'text,Kopf,Fuß\n"Ann traf Bo, es war spät.",Ann,Bo\n',
+        "text,Kopf,Fuß",
+        'table, which would leave out "Kopf" and "Fuß" (--source table reads it so)',
+    ),
+    "p.jsonl": (
+        '{"text": "Ann traf Bo in Bonn.", "kopf": {"name": "Ann"}, "rest": {"name": "Bo"}}\n',
+        '{"text": "Ann traf Bo in Bonn.", "kopf": {"name": "Ann"}, "rest": {"name": "Bo"}}',
+        'jsonl, which would leave out "kopf" and "rest" (--source jsonl reads it so)',
+    ),
+    "q.txt": (
+        "We met in the rain|good\nIt was late by then|bad\n",
+        "We met in the rain|good",
+        'table, which needs a .csv file with a first line of names of columns, one of them "text"',
     ),
 }
 
@@ -219,6 +249,17 @@ PROSE = {
     "short lines": "We met\nIt rained\nThey left\nThe end\n",
     "a handle": "We met @ANN$ once.\n" + "It was late.\n" * 20,
     "one line": "Hello\tworld, it is late",
+    "bullets": "-\tWe met.\n-\tIt was late.\n-\tNobody spoke.\n",
+    "items": "a)\tWe met.\nb)\tIt was late.\nc)\tNobody spoke.\n",
+    "two who talk": "ANN: Is anybody there at all?\n\nBO: Me.\n\nANN: Come in then, it is late.\n\nBO: Yes.\n",
+    "a form": "Diagnosis: gout\nMedication: zinc\nPlan: rest in bed for a week\n",
+    "a form that names a finding again": "Diagnosis: gout\nMedication: zinc\nPlan: rest in bed while gout lasts\n",
+    "entries of a diary": "Monday: it rained all day.\nTuesday: it rained.\nWednesday: the roof leaked.\n",
+    "figures": "It was 1,000 in May.\nIt was 2,000 in June.\nIt was 3,000 in July.\n",
+    "commas": "We met, it was late.\nIt rained, nobody spoke.\nThe roof leaked, we left.\n",
+    "semicolons": "We met; it was late.\nIt rained; nobody spoke.\nThe roof leaked; we left.\n",
+    "quotes in brackets": '("So it is.")\nWe met.\n',
+    "times": "10:30 we met\n11:30 we left\n12:30 it rained\n",
 }
 MARKUP = {
     "tagged": '1\t"The <e1>rain</e1> fell on the <e2>roof</e2> ."\nfall(e1,e2)\nComment:\n\n' * 3,
@@ -240,6 +281,24 @@ MARKUP = {
     "conll between tabs": "Ann\tNNP\tB-PER\nmet\tVB\tO\nBo\tNNP\tB-PER\n.\t.\tO\n",
     "conll-u": "1 Ann Ann NOUN _ 2\n2 met meet VERB _ 0\n3 Bo Bo NOUN _ 2\n4 . . PUNCT _ 2\n",
     "nul": "W\0e\0 \0m\0e\0t\0",
+    "german records": "Satz: Ann traf Bo in Bonn.\nEntität 1: Ann\nEntität 2: Bo\nBeziehung: traf\n\n" * 2,
+    "one german record": "Satz: Ann traf Bo in Bonn.\nEntität 1: Ann\nEntität 2: Bo\nBeziehung: traf\n",
+    "german texts with labels": "Aussage: Es regnete den ganzen Tag.\nUrteil: gut\n\n"
+    "Aussage: Niemand sagte ein Wort.\nUrteil: schlecht\n",
+    "chinese records": "句子：张三 在 北京 工作 很久 了\n头：张三\n尾：北京\n关系：工作\n\n" * 2,
+    "french records": "- phrase = Anne aime Bonn et Kiel\n  tête = Anne\n  queue = Bonn\n  lien = aime\n" * 2,
+    "two columns": "Ann\tBonn\nBo\tKiel\nEve\tGraz\n",
+    "a label first": "1\tWe met in the rain.\n0\tIt was late by then.\n1\tNobody spoke to us.\n",
+    "words first": "gut\tEs regnete den ganzen Tag.\nschlecht\tNiemand sagte ein Wort.\n",
+    "long labels": "We met in the rain.\ta very good day\nIt was late by then.\ta bad one\n",
+    "bars": "We met in the rain|good\nIt was late by then|bad\n",
+    "bars between": "We met in the rain ||| good\nIt was late by then ||| bad\n",
+    "commas without blanks": "We met in the rain,good\nIt was late by then,bad\n",
+    "semicolons without blanks": "Ann;Bonn;born in\nBo;Kiel;died in\n",
+    "one row": "m.1\tm.2\tann\tbonn\tborn in\tann was born in bonn\n",
+    "fasttext": "__label__good We met in the rain.\n__label__bad It was late by then.\n",
+    "python": "{'sent': 'We met.', 'label': 1}\n{'sent': 'It was late.', 'label': 0}\n",
+    "tuples": "('We met.', 'good')\n('It was late.', 'bad')\n",
 }
 
 
@@ -344,11 +403,11 @@ def test_files_beside_the_data_are_passed_over_and_listed(tmp_path):
     (tmp_path / "__MACOSX").mkdir()
     (tmp_path / "__MACOSX" / "._b.txt").write_text("x")
     found = detect(tmp_path)
-    assert (found.source, found.why) == ("text", "2 .txt files; b.txt: plain text")
-    assert found.passed_over == (
-        *(".DS_Store", "LICENSE", "README.txt", "__MACOSX/", "a.pdf", "c.docx", "d.md", "sub/._e.txt"),
-    )
-    assert [it.id for it in Documents(tmp_path)] == ["b.txt", "sub/e.txt"]
+    assert (found.source, found.why) == ("text", "2 .txt, 1 .pdf, 1 .docx, 1 .md files")
+    assert found.passed_over == (".DS_Store", "LICENSE", "README.txt", "__MACOSX/", "sub/._e.txt")
+    documents = Documents(tmp_path)
+    assert [it.id for it in documents] == ["b.txt", "d.md", "sub/e.txt"]
+    assert list(documents.files.broken) == ["a.pdf", "c.docx"]
 
 
 @pytest.mark.parametrize("source", made.WRITERS)
@@ -383,6 +442,6 @@ def test_folds_are_read_and_what_lies_beside_them_is_listed(tmp_path):
 
 
 def test_a_folder_without_data_is_refused(tmp_path):
-    for name in ("README.md", "a.pdf"):
+    for name in ("README.md", "a.py"):
         (tmp_path / name).write_text("x")
-    assert refusal(tmp_path) == f"{tmp_path}: no data in this folder, only README.md, a.pdf"
+    assert refusal(tmp_path) == f"{tmp_path}: no data in this folder, only README.md, a.py"

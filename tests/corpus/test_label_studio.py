@@ -86,22 +86,49 @@ def test_directions_and_labels_of_relations(tmp_path, relation, expected):
     assert skipped.total == 0
 
 
-def test_the_first_annotation_that_was_not_cancelled_is_read(tmp_path):
+AGAIN = "another annotation of its task is read: the ground truth, or else the latest"
+
+
+@pytest.mark.parametrize(
+    ("about", "chosen"),
+    [
+        ([{}, {}, {}], 3),
+        ([{"id": 9}, {"id": 7}, {"id": 8}], 1),
+        ([{"id": 1}, {"id": 2}, {"id": 3, "was_cancelled": True}], 2),
+        ([{"id": 1}, {"id": 2, "skipped": True}, {"id": 3, "was_cancelled": True}], 1),
+        ([{"id": 1, "ground_truth": True}, {"id": 2}, {"id": 3}], 1),
+        ([{"id": 1, "ground_truth": True, "was_cancelled": True}, {"id": 2}, {"id": 3}], 3),
+        ([{"id": 1, "ground_truth": True}, {"id": 2, "ground_truth": True}, {"id": 3}], 2),
+        ([{"created_at": "2024-05-02T10:00:00Z"}, {"created_at": "2024-05-02T10:00:00.5Z"}, {}], 2),
+        ([{"created_at": "2024-05-02T10:00:00+02:00"}, {"created_at": "2024-05-02T09:00:00Z"}, {}], 2),
+        ([{"created_at": "2024-05-01", "updated_at": "2024-06-01"}, {"created_at": "2024-05-02"}, {"id": 9}], 1),
+        ([{"created_at": 1_600_000_000}, {"created_at": 1_500_000_000}, {"created_at": "soon"}], 1),
+    ],
+)
+def test_of_several_annotations_the_ground_truth_or_else_the_latest_is_read(tmp_path, about, chosen):
     given = task(RESULT[:1], RESULT[:2], RESULT[:3])
-    given["annotations"][0]["was_cancelled"] = True
+    for annotation, more in zip(given["annotations"], about, strict=True):
+        annotation |= more
     [found], skipped = read(tmp_path, given)
-    assert len(found.annotations) == 2
-    assert skipped.reasons == {
-        "annotated more than once: the first annotation is read": 1,
-        "its annotation was cancelled": 1,
-    }
+    assert len(found.annotations) == chosen
+    cancelled = sum("was_cancelled" in it or "skipped" in it for it in about)
+    expected = {AGAIN: 2 - cancelled, "cancelled by its annotator: another annotation of its task is read": cancelled}
+    assert skipped.reasons == {why: count for why, count in expected.items() if count}
 
 
-def test_a_task_without_annotations_has_a_text_alone(tmp_path):
-    cancelled = task(RESULT)
-    cancelled["annotations"][0]["was_cancelled"] = True
-    found, _ = read(tmp_path, task(), cancelled, task([]))
-    assert [(it.annotations, it.relations) for it in found] == [(None, None), (None, None), ((), ())]
+def test_a_task_that_was_cancelled_is_left_out_and_counted_once(tmp_path):
+    cancelled = task(RESULT, RESULT)
+    for annotation in cancelled["annotations"]:
+        annotation["was_cancelled"] = True
+    found, skipped = read(tmp_path, task(), cancelled, task([]))
+    assert [(it.annotations, it.relations) for it in found] == [(None, None), ((), ())]
+    assert skipped.reasons == {"its annotation was cancelled": 1}
+    reading = Reading("label-studio", written(tmp_path / "a.json", task(RESULT, RESULT), cancelled))
+    assert [it.relation for it in reading.instances()] == ["runs", "in"]
+    assert reading.left_out() == [
+        f"1 annotation left out: {AGAIN}",
+        "1 document left out: its annotation was cancelled",
+    ]
 
 
 def test_the_text_is_the_one_that_the_spans_are_in(tmp_path):
@@ -179,13 +206,14 @@ def test_broken_ones_are_counted_and_the_rest_is_read(tmp_path):
 
 
 def test_json_min_has_entities_alone(tmp_path):
-    rows = MINIMAL, {**MINIMAL, "annotator": 2}, {**MINIMAL, "id": 6, "ner": []}
+    early = {**MINIMAL, "annotator": 2, "annotation_id": 2, "ner": []}
+    rows = early, MINIMAL, {**MINIMAL, "id": 6, "ner": []}, early
     file = written(tmp_path / "min.json", *rows, indent=1)
     assert detect(file).source == "label-studio"
     found, skipped = everything(label_studio.read, file)
     assert [(it.id, it.relations) for it in found] == [("5", None), ("6", None)]
     assert found[0].annotations == (Annotation("T1", 0, 7, "PER"), Annotation("T2", 13, 17, "ORG"))
-    assert skipped.reasons == {"annotated more than once: the first annotation is read": 1}
+    assert skipped.reasons == {AGAIN: 2}
 
 
 def test_a_folder_with_splits_is_recognised_and_tasks_may_be_lines(tmp_path):

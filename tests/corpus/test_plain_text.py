@@ -29,7 +29,7 @@ def texts(path, content: str | bytes) -> list[str]:
 
 def test_a_folder_is_read_in_order_with_the_folders_below_it(tmp_path):
     place(
-        tmp_path, {"b.txt": "B.", "a/z.TXT": "Z.", "a/b/c.txt": "C.", "a.md": "no", ".a.txt": "no", ".git/a.txt": "no"}
+        tmp_path, {"b.txt": "B.", "a/z.TXT": "Z.", "a/b/c.txt": "C.", "a.py": "no", ".a.txt": "no", ".git/a.txt": "no"}
     )
     found, skipped = everything(plain_text.read, tmp_path)
     assert [(it.id, it.text) for it in found] == [("a/b/c.txt", "C."), ("a/z.TXT", "Z."), ("b.txt", "B.")]
@@ -39,9 +39,9 @@ def test_a_folder_is_read_in_order_with_the_folders_below_it(tmp_path):
 
 
 def test_a_file_alone_goes_by_its_name(tmp_path):
-    place(tmp_path, {"notes.md": "Hello."})
-    [found], _ = everything(plain_text.read, tmp_path / "notes.md")
-    assert (found.id, found.text) == ("notes.md", "Hello.")
+    place(tmp_path, {"notes.log": "**Hello.**"})
+    [found], _ = everything(plain_text.read, tmp_path / "notes.log")
+    assert (found.id, found.text) == ("notes.log", "**Hello.**")
 
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
@@ -93,7 +93,7 @@ def test_the_parts_make_up_the_text(path, text):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain_text, "LONGEST", 4)
         path.write_text(text, encoding="utf-8", newline="")
-        pieces = list(plain_text._parts(path))
+        pieces = [piece for piece, _ in plain_text._parts(plain_text._chunks(path))]
         assert "".join(pieces) == text
         assert all(0 < len(piece) <= 4 for piece in pieces)
         assert texts(path, text) == [piece for piece in pieces if not piece.isspace()]
@@ -127,15 +127,18 @@ def test_a_character_cut_off_at_the_end_is_refused(path):
 
 
 def test_a_folder_without_texts_or_none_at_all_is_refused(tmp_path):
-    assert refusal(plain_text.read, tmp_path) == f"{tmp_path}: no .txt file in this folder"
+    assert refusal(plain_text.read, tmp_path) == (
+        f"{tmp_path}: no text in this folder; .txt, .md, .markdown, .html, .htm, .xhtml, .pdf, .docx, .odt, .json, "
+        ".jsonl files are read"
+    )
     assert refusal(plain_text.read, tmp_path / "none") == f"{tmp_path / 'none'}: No such file or directory"
 
 
-def test_a_name_that_is_no_utf8_is_refused(tmp_path):
+def test_a_name_that_is_no_utf8_is_broken(tmp_path):
     try:
         (tmp_path / "caf\udce9.txt").write_text("x")
     except OSError:
         pytest.skip("the file system takes no such name")
-    says = refusal(plain_text.read, tmp_path)
-    assert says.startswith(f"{tmp_path}: the name of b'")
-    assert says.endswith("caf\\xe9.txt' is not UTF-8; rename the file")
+    found, skipped = everything(plain_text.read, tmp_path)
+    assert found == []
+    assert skipped.files.broken == {"caf\\xe9.txt": "the name of the file is not UTF-8; rename it"}

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from fedrel.config import Data
 from fedrel.corpus import FORMATS, NA
 from fedrel.corpus.detection import detect
+from fedrel.corpus.reading import Reading
+from fedrel.corpus.rules import LOCAL
+from fedrel.corpus.splits import find_splits
 from fedrel.data.inspection import inspect
 from fedrel.errors import UserError
 from tests.instances import row, sentence, sentences, write
@@ -118,6 +122,44 @@ def test_blinded_rows_are_compared_by_their_sentences(tmp_path):
     assert "blinded" in report.advice[0]
 
 
+@pytest.mark.parametrize("source", WRITERS)
+def test_rows_are_compared_by_tokens_and_places_where_entities_have_no_ids(tmp_path, source):
+    WRITERS[source](tmp_path, 3)
+    names = (("training", "test_gs"), ("TRAIN_FILE", "TEST_FILE_FULL"), ("Train", "Test"), ("train", "test"))
+    for file in [it for it in tmp_path.rglob("*") if it.is_file()]:
+        inside = str(file.relative_to(tmp_path))
+        if found := next((it for it in names if it[0] in inside), None):
+            (tmp_path / inside.replace(*found)).write_bytes(file.read_bytes())
+
+    def content(it):
+        ids = [end.id for end in (it.head, it.tail) if not end.id.startswith(LOCAL)]
+        return tuple(it.tokens), it.head.start, it.head.end, it.tail.start, it.tail.end, *ids, it.relation
+
+    rows = {
+        split: [content(it) for it in Reading(source, path).instances()]
+        for split, path in find_splits(tmp_path, source).items()
+    }
+    report = inspect(tmp_path, source)
+    distinct = {it for found in rows.values() for it in found}
+    assert report.suspicious.totals["duplicate rows"] == sum(map(len, rows.values())) - len(distinct) > 0
+    both = {it[:-1] for it in rows["train"]} & {it[:-1] for it in rows["test"]}
+    assert report.shared_rows["train-test"] == len(both) > 0
+    assert len(report.suspicious.first_in_two_splits()["train-test"]) == min(5, len(both))
+
+
+def test_mentions_at_one_place_differ_by_their_types(tmp_path):
+    spans = [{"start": 0, "end": 4, "type": "drug"}, {"start": 0, "end": 4, "type": "metal"}]
+    entities = [*spans, {"start": 11, "end": 15, "type": "gene"}]
+    joined = [{"head": head, "relation": "stops", "tail": "T3"} for head in ("T1", "T2")]
+    row = {"text": "Zinc stops ABC1.", "entities": entities, "relations": joined}
+    for split, text in (("train", "Zinc stops ABC1."), ("test", "Zinc beats ABC1.")):
+        (tmp_path / f"{split}.jsonl").write_text(json.dumps({**row, "text": text}) + "\n")
+    (tmp_path / "dev.jsonl").write_text(json.dumps({**row, "text": "Zinc binds ABC1 ."}) + "\n")
+    report = inspect(tmp_path)
+    assert counts(report, "sentences") == {"train": (2,), "dev": (2,), "test": (2,)}
+    assert not report.suspicious.totals
+
+
 def test_what_was_left_out_is_counted_with_its_reasons(tmp_path):
     WRITERS["pgr"](tmp_path, 4)
     with (tmp_path / "train.tsv").open("a") as file:
@@ -161,14 +203,19 @@ def test_documents_without_relations(tmp_path, files, source, documents):
 
 
 def test_files_that_were_not_read_are_listed(tmp_path):
-    for name in ("b.txt", "a.pdf", "c.docx", "d.md"):
+    for name in ("b.txt", "a.pdf", "c.csv", "d.md", "README.md"):
         (tmp_path / name).write_text("We met. It was late.")
     for source in (None, "text"):
         report = inspect(tmp_path, source)
-        assert report.parts["all"].counts["documents"] == 1
-        assert report.passed_over == ["a.pdf", "c.docx", "d.md"]
-        assert report.as_json()["passed_over"] == ["a.pdf", "c.docx", "d.md"]
+        assert (report.format, report.parts["all"].counts["documents"]) == ("text", 2)
+        assert report.passed_over == ["README.md", "c.csv"]
+        files = report.as_json()["files"]
+        assert (files["files"], files["read"]["by_extension"]) == (5, {".md": 1, ".txt": 1})
+        assert [it["file"] for it in files["broken"]["files"]] == ["a.pdf"]
+        assert files["skipped"]["by_extension"][".csv"]["first"] == ["c.csv"]
     assert inspect(tmp_path / "b.txt").passed_over == []
+    with pytest.raises(UserError, match=r"a\.pdf: not a PDF"):
+        inspect(tmp_path, settings=Data(bad_rows=0))
 
 
 def test_documents_in_all_folders_are_read_where_there_is_no_relation(tmp_path):

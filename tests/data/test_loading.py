@@ -180,7 +180,8 @@ def test_agreed_relations_are_numbered_in_their_order_and_others_left_out(tmp_pa
     for name, found in all_of(dataset).items():
         assert found == [it for it in sentences(8, prefix=f"agreed{name}") if it.relation in (NA, "r2")]
     assert dataset.notes == [
-        f"{split}: 4 sentences left out: relation not in data.relations" for split in ("dev", "test", "train")
+        'data.relations: nothing in the data is labelled "new"',
+        *(f"{split}: 4 sentences left out: relation not in data.relations" for split in ("dev", "test", "train")),
     ]
 
 
@@ -217,9 +218,14 @@ def test_agreed_relations_that_leave_nothing_are_refused(tmp_path):
     assert refusal(tmp_path, relations=("r0",), na="drop") != ""
     assert refusal(tmp_path, relations=("other",), na="drop") == (
         f"{tmp_path}/test.jsonl: no sentences; test needs at least one "
-        "(8 sentences left out: relation not in data.relations)"
+        "(8 sentences left out: relation not in data.relations); its labels are NA, r0, r2"
     )
-    assert 'no dev sentence has a relation other than "NA"' in refusal(tmp_path, relations=("other",))
+    assert refusal(tmp_path, relations=("other",)) == (
+        f'data.relations names "other", which is no label in {tmp_path} (labels: r0, r2)'
+    )
+    assert refusal(tmp_path, relations=("r00", "other")) == (
+        f'data.relations names "r00" and 1 more, which is no label in {tmp_path}; did you mean "r0"? (labels: r0, r2)'
+    )
     assert refusal(tmp_path, relations=("r0", "r2", "r0")) == 'data.relations names "r0" twice; name it once'
 
 

@@ -211,5 +211,7 @@ def test_a_party_that_cannot_take_part_is_told_why(tmp_path):
     write(tmp_path / "train.jsonl", [sentence(relation="s")])
     assert why(tmp_path, "r") == (
         f"{tmp_path}/train.jsonl: no sentences; train needs at least one "
-        "(1 sentence left out: relation not in data.relations)"
+        "(1 sentence left out: relation not in data.relations); its labels are s"
     )
+    with pytest.raises(UserError, match=r"relation not in data\.relations\)$"):  # of a platform they are not told
+        loading.load_part(Data(source="opennre"), tmp_path, relations=["r"], platform="a")

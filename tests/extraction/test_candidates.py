@@ -15,7 +15,8 @@ words = st.text(max_size=8) | st.sampled_from(["", "é", "👩‍🚀", "\0", "\
 spots = st.tuples(*[st.integers(0, 9)] * 4)
 seen = st.tuples(st.integers(0, 4), st.integers(0, 4), spots, spots)
 sentences = st.tuples(
-    words, st.integers(0, 2**40), words, st.lists(st.integers(0, 99), max_size=5), st.lists(seen, max_size=3)
+    *(words, st.integers(0, 2**40), words, st.lists(st.integers(0, 99), max_size=5)),
+    *(st.none() | st.integers(1, 2**31 - 1), st.lists(seen, max_size=3)),
 )
 
 
@@ -49,9 +50,10 @@ def everything(sightings, size, meaning=None, most=1_000):
 @given(given_=st.lists(sentences, max_size=8), size=st.integers(1, 9))
 def test_every_pair_comes_once_with_all_its_sightings_in_order(buffered, given_, size):
     expected = {}
-    for document, start, text, tokens, inside in given_:
+    for document, start, text, tokens, page, inside in given_:
         for head, tail, spans, places in inside:
-            place = {"document": document, "start": start, "text": text, "head": places[:2], "tail": places[2:]}
+            where = {"document": document, "page": page, "start": start}
+            place = {**where, "text": text, "head": places[:2], "tail": places[2:]}
             expected.setdefault((head, tail), []).append((tokens, spans, place))
     with pytest.MonkeyPatch.context() as patch, Sightings() as sightings:
         patch.setattr(module, "_BUFFERED", buffered)

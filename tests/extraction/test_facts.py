@@ -62,7 +62,8 @@ ODD = st.sampled_from(
 texts = st.text(max_size=12) | ODD
 spans = st.tuples(st.integers(0, 9), st.integers(0, 9))
 shares = st.floats(0, 1).map(lambda share: round(share, 4))
-supports = st.builds(Support, texts, st.integers(0, 10**12), texts, spans, spans, shares)
+pages = st.none() | st.integers(1, 10**6)
+supports = st.builds(Support, texts, st.integers(0, 10**12), texts, spans, spans, shares, pages)
 facts = st.builds(
     Fact,
     *(texts, texts, texts, texts, texts),
@@ -159,7 +160,8 @@ def test_csv_gives_back_every_cell(found):
         known = {None: "", True: "true", False: "false"}[fact.known]
         cells = (fact.head, fact.head_name, fact.relation, fact.tail, fact.tail_name)
         numbers = str(readable(fact.log_odds)), known, str(fact.sentences)
-        assert row == [*map(as_shown, cells), *numbers, *map(as_shown, (best.text, best.document, best.start))]
+        place = (best.text, best.document, best.page or "", best.start)
+        assert row == [*map(as_shown, cells), *numbers, *map(as_shown, place)]
 
 
 @pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])

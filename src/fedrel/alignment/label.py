@@ -76,15 +76,18 @@ class Labelled(NamedTuple):
         return "\t".join(sorted((self.head_id, self.tail_id)))
 
     def line(self) -> str:
-        """A line of OpenNRE's JSON format, with character offsets, the document and the sentence's offset in it."""
-        document, start, text, _ = self.sentence
+        """A line of OpenNRE's JSON format, with character offsets, the document, the sentence's offset in it, and its
+        page where there are pages.
+        """
+        document, start, text, _, number = self.sentence
+        page = "" if number is None else f', "page": {number}'
         h, t = (
             f'{{"id": {quoted(id_)}, "name": {quoted(text[spot.start : spot.end])}, "pos": [{spot.start}, {spot.end}]}}'
             for id_, spot in ((self.head_id, self.head), (self.tail_id, self.tail))
         )
         return (  # formatted by hand, since there are many lines: json.dumps takes twice as long
             f'{{"text": {quoted(text)}, "h": {h}, "t": {t}, "relation": {quoted(self.relation)}, '
-            f'"source": {quoted(document)}, "start": {start}}}\n'
+            f'"source": {quoted(document)}, "start": {start}{page}}}\n'
         )
 
 

@@ -46,6 +46,7 @@ class SpottedSentence(NamedTuple):
     start: int  # of the sentence in the document, in characters
     text: str
     spots: Sequence[Spot]
+    page: int | None = None  # of the document, that the sentence begins on; None: it has no pages
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Spotter:
                 if len(inside) > MOST_SPOTS:
                     self.skipped(f"{document.where or document.id}, character {start}", TOO_MANY)
                     inside = []
-                yield SpottedSentence(document.id, start, document.text[start:end], inside)
+                yield SpottedSentence(document.id, start, document.text[start:end], inside, document.page_at(start))
 
     def _is_marked(self, document: Document) -> bool:
         """Whether to use the document's own annotations. An empty list of them says little (brat requires a file even

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fedrel import config
 from fedrel.cli.console import out, print_json, say, tell
+from fedrel.cli.files import examples_beside_files, show_files
 from fedrel.corpus import FORMATS, NA, SPLITS, opennre, world_text
 from fedrel.corpus.world import World
 from fedrel.data import loading
@@ -97,12 +98,16 @@ def check(
     tell(f"{report.path}: {report.format} ({report.why})")
     narrow = report.kind == "platforms" and len(report.parts) <= _SIDE_BY_SIDE
     out.print(_table_by_row(report) if report.kind in ("folds", "platforms") and not narrow else _table(report))
+    show_files(report.files)
+    told = {f"{count:,} left out: {why}" for why, count in report.skipped.files.reasons.items()}
     for note in report.notes:
-        tell(note)
-    if count := len(report.passed_over):
+        if note not in told:
+            tell(note)
+    if not report.files and (count := len(report.passed_over)):
         names = ", ".join(report.passed_over[:_PASSED_OVER]) + (", …" if count > _PASSED_OVER else "")
         tell(f"{count:,} {'file was' if count == 1 else 'files were'} passed over: {names}")
-    _tell_first(report.skipped.first, report.skipped.total)
+    first = examples_beside_files(report.skipped.first, report.skipped)
+    _tell_first(first, report.skipped.total - report.skipped.files.reasons.total())
     for what, shared in (
         ("pairs", report.shared_pairs),
         ("rows", report.shared_rows),
@@ -111,6 +116,9 @@ def check(
         if any(shared.values()):
             counts = ", ".join(f"{splits} {count:,}" for splits, count in shared.items())
             tell(f"{what} in both of two splits: {counts}")
+        if what == "rows":
+            for splits, places in report.suspicious.first_in_two_splits().items():
+                _tell_first(places, shared[splits])
     for kind, count in report.suspicious.totals.items():
         tell(f"{kind}: {count:,}")
         _tell_first(report.suspicious.first[kind], count)

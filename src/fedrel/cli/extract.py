@@ -21,10 +21,12 @@ from rich.text import Text
 
 from fedrel.alignment.mentions import NOT_IN_KB, Spotter
 from fedrel.cli.console import out, print_json, say, tell
+from fedrel.cli.files import beside_files, show_files
 from fedrel.cli.label import load_kb
 from fedrel.cli.reading import reading_progress
 from fedrel.corpus import Skipped
 from fedrel.corpus.documents import Documents
+from fedrel.corpus.rules import Rules
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
 from fedrel.extraction.extract import RelationExtractor
@@ -49,6 +51,7 @@ def extract(
     ambiguous: Annotated[bool, typer.Option("--ambiguous", help="Keep facts about a name that several share.")] = False,
     new_only: Annotated[bool, typer.Option("--new-only", help="Leave out what the knowledge base has.")] = False,
     language: Annotated[str, typer.Option(help="Of the text, for splitting sentences: en, de, fr, …")] = "en",
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a single broken file or row.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Extract facts from text: each with a confidence, and the sentences that say so."""
@@ -60,7 +63,7 @@ def extract(
         raise UserError(f"--out {out_}: this is what is read; choose another name")
     if new_only and kb is None:
         raise UserError("--new-only needs --kb, to know what is known")
-    documents = Documents(text, source)
+    documents = Documents(text, source, bad_rows=0 if strict else Rules().bad_rows)
     extractor = RelationExtractor(load_model(model))
     if extractor.saved.note:
         say(f"{model}: {extractor.saved.note}, which reads it")
@@ -97,6 +100,7 @@ def extract(
             **{why: counts[name] for name, why in _LEFT_OUT.items()},
             **{why: count for why, count in skipped.items() if why != NOT_IN_KB},  # a fact about one is a fact
         },
+        "files": documents.files.as_json() if documents.files else None,
         "seconds": round(seconds, 2),
         "sentences_per_second": round(counts["sentences"] / max(seconds, 1e-9), 1),
         "calibration": vars(extractor.calibration),
@@ -107,7 +111,7 @@ def extract(
     if not best:
         nothing = f"none is held for {min_confidence:g} likely" if counts["pairs"] else "no two entities in a sentence"
         tell(f"no facts: {nothing} ({counts['pairs']:,} pairs of entities)")
-    _show(summary, best)
+    _show(summary, documents, best)
 
 
 class _Watch:
@@ -177,7 +181,8 @@ def _write(path: Path, spool: _Spool) -> Path | None:
     return beside
 
 
-def _show(summary: dict[str, Any], best: list[Fact]) -> None:
+def _show(summary: dict[str, Any], documents: Documents, best: list[Fact]) -> None:
+    show_files(documents.files)
     if best:
         out.print(_table(best))
     calibration = summary["calibration"]
@@ -186,7 +191,7 @@ def _show(summary: dict[str, Any], best: list[Fact]) -> None:
         f"{summary['facts']:,} facts{new}, from {summary['sentences']:,} sentences "
         f"in {summary['documents']:,} documents ({summary['sentences_per_second']:,.0f} sentences/s)"
     )
-    for why, count in summary["left_out"].items():
+    for why, count in beside_files(summary["left_out"], documents.skipped).items():
         if count:
             tell(f"{count:,} left out: {why}")
     if calibration["ece_after"] is not None:

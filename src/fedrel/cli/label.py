@@ -18,10 +18,12 @@ from fedrel.alignment.kb import KB
 from fedrel.alignment.label import APART, LEFT_OUT, Batch, Labeller, Rules
 from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli.console import out, print_json, say, tell
+from fedrel.cli.files import beside_files, examples_beside_files, show_files
 from fedrel.cli.reading import reading_progress
 from fedrel.config import Data
 from fedrel.corpus import NA, SHOWN, SPLITS
 from fedrel.corpus.documents import Documents
+from fedrel.corpus.rules import Rules as Reading
 from fedrel.corpus.splitting import NEITHER
 from fedrel.data import loading
 from fedrel.data.sufficiency import too_little
@@ -50,13 +52,14 @@ def label(
     workers: Annotated[
         int, typer.Option(min=0, max=256, help="Processes; 0: one per core. The result is the same.")
     ] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a single broken file or row.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Label the sentences of raw text with the facts of a knowledge base (distant supervision)."""
     rules = Rules(na_per_sentence, na_rate, dev, test, seed)
     if out_.exists():
         raise UserError(f"{out_} exists; choose a new folder")
-    documents = Documents(text, source)
+    documents = Documents(text, source, bad_rows=0 if strict else Reading().bad_rows)
     say(f"{text}: {documents.source}{f' ({documents.why})' if documents.why else ''}")
     base = load_kb(kb)
     labeller = Labeller(base, rules, language)
@@ -70,7 +73,7 @@ def label(
     if json_:
         print_json(json.dumps(summary, indent=1))
         return
-    _show(summary, out_)
+    _show(summary, documents, out_)
 
 
 def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int) -> tuple[Batch, dict[str, int]]:
@@ -150,10 +153,12 @@ def _summary(total: Batch, lines: dict[str, int], documents: Documents, base: KB
         },
         "left_out": dict(left_out + total.skipped.reasons + documents.skipped.reasons),
         "left_out_examples": [*documents.skipped.examples, *total.skipped.examples][:SHOWN],
+        "files": documents.files.as_json() if documents.files else None,
     }
 
 
-def _show(summary: dict[str, Any], folder: Path) -> None:
+def _show(summary: dict[str, Any], documents: Documents, folder: Path) -> None:
+    show_files(documents.files)
     table = Table(title=Text(str(folder), "table.title"), title_justify="left")
     for column in ("relation", "sentences", "facts"):
         table.add_column(column, justify="left" if column == "relation" else "right", overflow="fold")
@@ -173,9 +178,9 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     lines = summary["lines"]
     counts = ", ".join(f"{split} {count:,}" for split, count in lines.items())
     tell(f"{counts} lines; a pair is in one of them only, and so is a sentence")
-    for why, count in summary["left_out"].items():
+    for why, count in beside_files(summary["left_out"], documents.skipped).items():
         tell(f"{count:,} left out: {why}")
-    for example in summary["left_out_examples"]:
+    for example in examples_beside_files(summary["left_out_examples"], documents.skipped):
         tell(f"  {example}")
     for split, count in lines.items():
         if not count:

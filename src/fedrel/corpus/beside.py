@@ -1,7 +1,7 @@
 """What lies beside data and is none: readmes, licences, papers, scripts, names of labels, what systems leave behind.
 
 Where a folder is read, such files are passed over, and `fedrel data check` lists them. A file that is named itself is
-read whatever it is called.
+read whatever it is called. Papers and web pages lie beside data, but where a folder is one of text, they are text.
 """
 
 import re
@@ -64,10 +64,16 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or is_left_behind(name)
 
 
-def is_no_data(name: str) -> bool:
-    """Whether the name of a file says that it holds no data."""
+def is_about_data(name: str) -> bool:
+    """Whether the name of a file says that it tells about data: README, LICENSE.txt, rel2id.json."""
     low = name.lower()
     stem, _, suffix = low.rpartition(".")
-    if is_hidden(name) or _ABOUT.fullmatch(low) or (stem and suffix in _EXTENSIONS):
+    if _ABOUT.fullmatch(low) or low in _LISTS:
         return True
-    return low in _LISTS or (suffix in ("json", "txt", "tsv", "csv") and _NAMES.fullmatch(stem) is not None)
+    return suffix in ("json", "txt", "tsv", "csv") and _NAMES.fullmatch(stem) is not None
+
+
+def is_no_data(name: str) -> bool:
+    """Whether the name of a file says that it holds no data."""
+    stem, _, suffix = name.lower().rpartition(".")
+    return is_hidden(name) or is_about_data(name) or (bool(stem) and suffix in _EXTENSIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from fedrel.corpus.archives import unpacked
 from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.format import Sample
 from fedrel.corpus.formats import FORMATS
-from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.nearest import unknown
 from fedrel.corpus.packed import as_given, is_packed, still_packed
+from fedrel.corpus.prose import KINDS
 from fedrel.corpus.samples import sample_of
 from fedrel.corpus.splits import folders_with_splits, passed_over, split_of
+from fedrel.corpus.text_folder import is_text
 from fedrel.errors import UserError
 
 _FILES = 2_000  # of a folder that are looked at; a corpus of a million texts is recognised by its first ones
@@ -35,9 +36,10 @@ class Detected:
     passed_over: tuple[str, ...] = ()
 
 
-def detect(path: Path) -> Detected:
+def detect(path: Path, *, text: bool = False) -> Detected:
     """The format of a file or folder, which may be packed. UserError if no format recognises it, or if several do and
-    fedrel's own order does not decide between them.
+    fedrel's own order does not decide between them. With `text`, nothing but text is wanted: a folder with some
+    is one of text, whatever else is in it that no format recognises.
     """
     path = unpacked(path)
     if path.is_file():
@@ -45,7 +47,7 @@ def detect(path: Path) -> Detected:
     if not path.is_dir():
         raise UserError(f"{as_given(path)}: no such file or folder")
     _refuse_several(path)
-    found = _detect_folder(path)
+    found = _detect_folder(path, text)
     return replace(found, passed_over=passed_over(path, found.source))
 
 
@@ -81,12 +83,15 @@ def _refuse_several(path: Path) -> None:
         raise UserError(f"{as_given(path)}: several data sets are in this folder; name one of them: {inside}")
 
 
-def _detect_folder(path: Path) -> Detected:
+def _detect_folder(path: Path, text: bool = False) -> Detected:
     present = list(itertools.islice(_files(path), _FILES))
     given = as_given(path)
     if not present:
         raise UserError(f"{given}: no file in this folder")
     files = [file for file in present if not is_no_data(file.name)]
+    prose = [file for file in present if is_text(file.name, KINDS)]
+    if not files and prose:
+        return _text(prose)
     if not files:
         names = ", ".join(str(file.relative_to(path)) for file in present[:_NAMED])
         raise UserError(f"{given}: no data in this folder, only {names}{' …' if len(present) > _NAMED else ''}")
@@ -96,11 +101,11 @@ def _detect_folder(path: Path) -> Detected:
     of_data = {extension for form in forms for extension in form.extensions}
     files = [file for file in files if file.suffix.lower() in of_data] or files
     if all(is_packed(file.name) for file in files):
-        raise still_packed(files[0])
+        return _with_prose(still_packed(files[0]), files, prose, text)
     here = [file for file in files if file.parent == path]
     below = [] if any(split_of(file, *forms) for file in here) else folders_with_splits(path, *forms)
     if len(below) == 1 and not here:
-        return _detect_folder(below[0])
+        return _detect_folder(below[0], text)
     for group in (here, [] if here else files):  # the splits, or those of the folds
         named = {file: split for file in group if (split := split_of(file, *forms))}
         ordered = sorted(named, key=lambda file: named[file] != "train")
@@ -109,12 +114,52 @@ def _detect_folder(path: Path) -> Detected:
             return _detect_file(filled)
         if ordered:
             raise UserError(f"{given}: {', '.join(file.name for file in ordered[:3])}: every file is empty")
-    try:
-        return _documents(path, files)
-    except UserError:
-        if len(below) != 1:
-            raise
-    return _detect_folder(below[0])
+    told = _detected_or_refused(_documents, path, files)
+    if isinstance(told, UserError) and len(below) == 1:
+        told = _detected_or_refused(_with_prose, told, files, prose, text) if text else told
+        return told if isinstance(told, Detected) else _detect_folder(below[0], text)
+    if prose or isinstance(told, UserError):
+        return _with_prose(told, files, prose, text)
+    return told
+
+
+def _with_prose(found: Detected | UserError, files: Sequence[Path], prose: Sequence[Path], text: bool) -> Detected:
+    """The format of a folder with files that may be data, of which this is known, and with prose beside them."""
+    plain = [file for file in files if file.suffix.lower() == ".txt"]
+    source = _source(found)
+    if source == "text" or (source == "jsonl" and (text or not _has_relations(files[0]))):
+        return _text([*files, *prose])
+    if isinstance(found, UserError) and len({file.suffix.lower() for file in files}) > 1:  # of different kinds
+        lines = [file for file in files if _may_be_lines(file)]
+        kinds = {_kind(file) for file in (*plain[:_ASKED], *lines[:_ASKED])}
+        texts = [*plain, *lines, *prose]
+        is_some = "text" in kinds or (prose and kinds <= {"jsonl"})
+        if is_some and (text or len(texts) > len(files) - len(plain) - len(lines)):
+            return _text(texts)
+    elif text and len(prose) > len(files):
+        return _text(prose)
+    if isinstance(found, UserError):
+        raise found
+    return found
+
+
+def _text(files: Sequence[Path]) -> Detected:
+    suffixes = Counter(file.suffix.lower() for file in files)
+    return Detected("text", ", ".join(f"{count:,} {suffix}" for suffix, count in suffixes.most_common()) + " files")
+
+
+def _may_be_lines(file: Path) -> bool:
+    """Whether a file is named JSON lines, or is one of the many kinds of .json files and holds documents."""
+    return file.suffix.lower() == ".jsonl" or (file.suffix.lower() == ".json" and _kind(file) == "jsonl")
+
+
+def _kind(file: Path) -> str:
+    return _source(_detected_or_refused(_detect_file, file))
+
+
+def _has_relations(file: Path) -> bool:
+    sample = sample_of(file)
+    return sample is not None and "relations" in sample.keys
 
 
 def _by_companions(files: list[Path]) -> dict[str, str]:
@@ -129,7 +174,7 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
     belong by their content.
     """
     with_text = list(itertools.islice(filter(_has_text, files), _ASKED)) or files[:1]
-    told = {file: _detected_or_refused(file) for file in with_text}
+    told = {file: _detected_or_refused(_detect_file, file) for file in with_text}
     source, _ = Counter(_source(it) for it in told.values()).most_common(1)[0]
     found = next(it for it in told.values() if _source(it) == source)
     if isinstance(found, UserError):
@@ -140,7 +185,7 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
     for suffix in suffixes:  # one of each kind of file is looked at, if it is not empty
         other = next((file for file in files if file.suffix.lower() == suffix and _has_text(file)), None)
         if other and suffix not in {file.suffix.lower() for file in told}:
-            told[other] = _detected_or_refused(other)
+            told[other] = _detected_or_refused(_detect_file, other)
     by_suffix = {file.suffix.lower(): it for file, it in told.items() if _source(it) == source}
     alike = len(suffixes) == 1 or (set(suffixes) == set(by_suffix) and set(suffixes) <= set(form.extensions))
     if form.documents and alike:
@@ -160,15 +205,19 @@ def _source(told: Detected | UserError) -> str:
     return told.source if isinstance(told, Detected) else ""
 
 
-def _detected_or_refused(file: Path) -> Detected | UserError:
+def _detected_or_refused(detect: Callable[..., Detected], *arguments: object) -> Detected | UserError:
     try:
-        return _detect_file(file)
+        return detect(*arguments)
     except UserError as error:
         return error
 
 
 def _has_text(file: Path) -> bool:
-    return next(numbered_lines(file), None) is not None
+    """Whether there is text at its beginning; one that cannot be read says nothing of the others."""
+    try:
+        return sample_of(file) is not None
+    except UserError:
+        return False
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import detect
+from fedrel.corpus.file_counts import FileCounts
 from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.reading import require_few_broken
 from fedrel.corpus.rules import Rules
+from fedrel.corpus.splits import counted
 from fedrel.corpus.types import Document, Skipped, lots
 from fedrel.errors import UserError, suggest
 
@@ -28,6 +30,7 @@ class Documents:
     source: str = ""  # a format; empty: detected
     skipped: Skipped = field(default_factory=Skipped)
     why: str = ""  # what the format was recognised by, if it was detected
+    bad_rows: float = Rules().bad_rows  # the share of broken rows that is tolerated; 0: nor is a broken file
 
     def __post_init__(self) -> None:
         texts = [name for name, form in FORMATS.items() if form.documents]
@@ -39,7 +42,7 @@ class Documents:
         if not self.path.exists():
             raise UserError(f"{given}: no such file or folder")
         if not self.source:
-            found = detect(self.path)
+            found = detect(self.path, text=True)
             self.source, self.why = found.source, found.why
         elif self.source not in texts:
             raise UserError(f'"{self.source}" is no format of documents{suggest(self.source, texts)}')
@@ -50,14 +53,25 @@ class Documents:
             )
 
     def __iter__(self) -> Iterator[Document]:
-        """Every document. UserError at the end if more of what is in them is broken than is tolerated."""
+        """Every document. UserError at the end if more of what is in them is broken than is tolerated: a share of the
+        rows, or half of the files of a folder of text.
+        """
         read = FORMATS[self.source].documents
         assert read is not None
+        self.skipped.strict, self.skipped.files = self.bad_rows == 0, FileCounts()
         marked = 0
         for document in read(self.path, self.skipped):
             marked += 1 + len(document.annotations or ()) + len(document.relations or ())
             yield document
-        require_few_broken(self.path, self.skipped, marked, Rules().bad_rows)
+        if self.source != "text":
+            require_few_broken(self.path, self.skipped, marked, self.bad_rows)
+            self.skipped.files = counted(self.path, self.source)
+        self.skipped.files.require_few_broken(self.path)
+
+    @property
+    def files(self) -> FileCounts | None:
+        """What became of each file of a folder in the latest pass; None for a single file."""
+        return self.skipped.files if self.path.is_dir() else None
 
     def pieces(self) -> Iterator[list[Document]]:
         """The documents in batches, each enough work for a process."""

@@ -67,6 +67,16 @@ class Sample:
             return None
         return found if isinstance(found, dict) else None
 
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The values of the first JSON object that are text, or objects with text in them, by their keys."""
+        found = {}
+        for key, value in (self.record or {}).items():
+            inner = value.values() if isinstance(value, dict) else (value,)
+            if text := next((it for it in inner if isinstance(it, str)), ""):
+                found[key] = text
+        return found
+
     @property
     def is_array(self) -> bool:
         """Whether the file begins like a JSON array."""

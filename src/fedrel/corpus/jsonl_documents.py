@@ -1,4 +1,4 @@
-"""Documents as JSON, one object a line or in an array; all but "text" may be left out.
+"""Documents as JSON, one object a line, in an array, or one in a file; all but "text" may be left out.
 
     {"id": "n1", "text": "Aspirin eases pain.",
      "entities": [{"key": "T1", "start": 0, "end": 7, "type": "drug", "id": "MESH:D001241"}, …],
@@ -25,8 +25,9 @@ from typing import Any
 from fedrel.corpus.checks import EMPTY, LEFT_OUT, check_range, check_span, each_file
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
+from fedrel.corpus.json_rows import EXTENSIONS
 from fedrel.corpus.lines import each_object
-from fedrel.corpus.looks import label_names
+from fedrel.corpus.looks import label_names, within
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
@@ -242,20 +243,20 @@ def _name(row: dict[str, Any], key: str, where: str) -> str:
 
 def _by_content(sample: Sample) -> str | None:
     """Not where other keys label the text, or mark entities in it in another way: the labels would be lost."""
-    keys = sample.keys
-    if "text" not in keys or label_names(keys) or (sample.is_array and "entities" not in keys):
+    keys, record = sample.keys, sample.record or {}
+    if "text" not in keys or label_names(keys) or within(sample.texts, sample.texts.get("text", "")):
         return None
-    entities = (sample.record or {}).get("entities")
+    entities = record.get("entities")
     ours = not isinstance(entities, list) or all(isinstance(it, dict) and {"start", "end"} & set(it) for it in entities)
     return f'JSON {"array" if sample.is_array else "lines"} with "text"' if ours else None
 
 
 FORMAT = Format(
     what='JSON lines with "text", perhaps "entities" and "relations"',
-    documents=each_file(read, ".jsonl"),
+    documents=each_file(read, *EXTENSIONS),
     gold=True,
     by_content=_by_content,
     general=True,
     keys=(frozenset(("text",)), frozenset(("text", "entities", "relations"))),
-    extensions=(".jsonl", ".json"),
+    extensions=EXTENSIONS,
 )

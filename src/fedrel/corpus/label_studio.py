@@ -6,7 +6,9 @@
     [{"id": 1, "text": "Ann Lee left.", "label": [{"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}]}]
 
 The text is under the key of the data that holds what the spans say they cover, "text" before others. Of several
-annotations of a task the first that was not cancelled is read. A relation with the direction "left" goes from its
+annotations of a task, one is read that was not cancelled: one marked as the ground truth, or else the latest
+("updated_at", "created_at", then the highest "id", then the last). A task whose annotations were all cancelled is left
+out. A relation with the direction "left" goes from its
 "to_id" to its "from_id"; one without labels is called "related", one with several labels is several relations. Places
 may also be counted in UTF-16 units, as browsers do, or with inclusive ends, as early versions did, where "text" shows
 it. What people answered otherwise (choices, ratings) says nothing about spans and is ignored.
@@ -15,6 +17,7 @@ it. What people answered otherwise (choices, ratings) says nothing about spans a
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -28,35 +31,64 @@ from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 RELATED = "related"  # what a relation without a label is called
-_AGAIN = "annotated more than once: the first annotation is read"
-_CANCELLED = "its annotation was cancelled"
+_AGAIN = "another annotation of its task is read: the ground truth, or else the latest"
+_CANCELLED = "cancelled by its annotator: another annotation of its task is read"
+_ALL_CANCELLED = "its annotation was cancelled"
 _SECOND = "the entity is labelled a second time: the first label is read"
 _RUNS = ("annotations", "completions")  # the second until version 1.0
+_SKIPPED = ("was_cancelled", "skipped")
+_LATEST = 1e12  # seconds since 1970 that are still taken for a date
+_Age = tuple[float, int, int]  # of an annotation: its date, its number, its place
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
-    """Every task of one file. Those without text are skipped, and further annotations of a task counted."""
-    seen: set[str] = set()  # JSON-MIN has a row for each annotation of a task
-    for where, document in each_object(path, skip, lambda row, where: _document(row, where, path, skip)):
-        if not document.text.strip():
+    """Every task of one file. Those without text, and those that were cancelled, are skipped; further annotations of a
+    task are counted.
+    """
+    wanted = _latest_rows(path)
+    for where, document in each_object(path, skip, lambda row, where: _document(row, where, path, skip, wanted)):
+        if document and document.text.strip():
+            yield document
+        elif document:
             skip(where, EMPTY)
-        elif document.annotations is None or document.relations is not None:
-            yield document
-        elif document.id in seen:
-            skip(where, _AGAIN)
-        else:
-            seen.add(document.id)
-            yield document
 
 
-def _document(row: dict[str, Any], where: str, path: Path, skip: Skipped) -> Document:
+def _latest_rows(path: Path) -> dict[str, str]:
+    """JSON-MIN has a row for each annotation of a task: by the name of the task, the place of the latest that can be
+    read.
+    """
+    found: dict[str, tuple[_Age, str]] = {}
+
+    def row_of_task(row: dict[str, Any], where: str) -> dict[str, Any]:
+        if not _is_task(row):
+            _minimal(row, "", where, Skipped())
+        return row
+
+    for place, (where, row) in enumerate(each_object(path, Skipped(), row_of_task)):
+        if not _is_task(row) and (name := named(row.get("id"))):
+            age = _age({**row, "id": row.get("annotation_id")}, place)
+            found[name] = max(found.get(name, (age, where)), (age, where))
+    return {name: where for name, (_, where) in found.items()}
+
+
+def _is_task(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("data"), dict)
+
+
+def _document(row: dict[str, Any], where: str, path: Path, skip: Skipped, wanted: Mapping[str, str]) -> Document | None:
     name = named(row.get("id")) or path.name + where.removeprefix(str(path))
-    if not isinstance(row.get("data"), dict):
-        return _minimal(row, name, where, skip)
-    results = _results(row, where, skip)
-    if results is None:
+    if not _is_task(row):
+        if wanted.get(name, where) == where:
+            return _minimal(row, name, where, skip)
+        skip(where, _AGAIN)
+        return None
+    runs = _runs(row, where)
+    if not runs:
         return Document(name, _text(row["data"], [], where), where=where)
+    results = _results(runs, where, skip)
+    if results is None:
+        return None
     spans = [it for it in results if isinstance(it, dict) and _is_span(it.get("value"))]
     marks = Marks(_text(row["data"], [it["value"] for it in spans], where), skip)
     _mark_all(marks, [(it.get("id"), it["value"]) for it in spans], where, skip)
@@ -73,20 +105,45 @@ def _minimal(row: dict[str, Any], name: str, where: str, skip: Skipped) -> Docum
     return Document(name, marks.text, marks.annotations, None, where)
 
 
-def _results(row: dict[str, Any], where: str, skip: Skipped) -> list[Any] | None:
-    """What the first annotation that was not cancelled marks; None if there is none."""
+def _runs(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
     runs = next((row[key] for key in _RUNS if key in row), None) or []
     if not isinstance(runs, list) or not all(isinstance(it, dict) for it in runs):
         raise UserError(f'{where}: "annotations" must be a list of objects {{…}}; export the project as JSON')
-    done = [it for it in runs if not it.get("was_cancelled")]
-    for _ in done[1:]:
-        skip(where, _AGAIN)
-    for _ in runs[len(done) :]:
-        skip(where, _CANCELLED)
-    results = done[0].get("result") if done else None
-    if done and not isinstance(results, list):
+    return runs
+
+
+def _results(runs: list[dict[str, Any]], where: str, skip: Skipped) -> list[Any] | None:
+    """What the annotation marks that counts; None, reported once, if all were cancelled."""
+    done = {place: it for place, it in enumerate(runs) if not any(it.get(key) for key in _SKIPPED)}
+    if not done:
+        skip(where, _ALL_CANCELLED)
+        return None
+    chosen = max(done, key=lambda place: (done[place].get("ground_truth") is True, _age(done[place], place)))
+    for why, count in ((_AGAIN, len(done) - 1), (_CANCELLED, len(runs) - len(done))):
+        if count:
+            skip(where, why, count)
+    results = done[chosen].get("result")
+    if not isinstance(results, list):
         raise UserError(f'{where}: "result" of an annotation must be a list; export the project as JSON')
     return results
+
+
+def _age(run: Mapping[str, Any], place: int) -> _Age:
+    """The larger, the later."""
+    number = run.get("id")
+    dates = (_seconds(run.get(key)) for key in ("updated_at", "created_at"))
+    return next((it for it in dates if it), 0.0), number if type(number) is int else 0, place
+
+
+def _seconds(date: object) -> float:
+    """A date since 1970, as text or, in early versions, a number; 0 if there is none."""
+    if isinstance(date, int | float):
+        return float(date) if abs(date) < _LATEST else 0.0
+    try:
+        told = datetime.fromisoformat(date) if isinstance(date, str) else None
+    except ValueError:
+        return 0.0
+    return 0.0 if told is None else (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
 
 
 def _is_span(value: Any) -> bool:
@@ -166,6 +223,8 @@ def _join(marks: Marks, it: dict[str, Any], where: str) -> None:
 def _by_content(sample: Sample) -> str | None:
     if "data" in sample.keys and sample.keys & {*_RUNS}:
         return 'tasks with "data" and "annotations"'
+    if {"annotator", "annotation_id"} <= sample.keys:  # the first task may have no span
+        return 'tasks with "annotator" and "annotation_id"'
     record = sample.record or {}
     if any(_is_span(it) for found in record.values() if isinstance(found, list) for it in found[:3]):
         return 'tasks with spans that have "start", "end" and "labels"'

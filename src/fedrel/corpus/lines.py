@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -82,10 +83,11 @@ def each_row(
 
 
 def each_object(path: Path, skip: Skipped, parse: Callable[[dict[str, Any], str], Row]) -> Iterator[tuple[str, Row]]:
-    """What `parse` makes of each object of a file, which is a JSON array of objects or has one object a line, given its
-    place too. An object for which it raises UserError, and what is no object, is a broken row, reported to `skip`.
+    """What `parse` makes of each object of a file, which is a JSON array of objects, has one object a line, or objects
+    that each go over several lines, given its place too. An object for which it raises UserError, and what is no
+    object, is a broken row, reported to `skip`.
     """
-    if not begins_with(path, b"["):
+    if is_a_row_a_line(path):
         yield from each_row(path, skip, lambda line, where: parse(json_object(line, where), where))
         return
     for where, found in array_items(path):
@@ -109,6 +111,22 @@ def first_line(path: Path) -> str:
         return ""
 
 
+def is_a_row_a_line(path: Path) -> bool:
+    """Whether a file is neither a JSON array nor begins with an object that goes over several lines. (Where an object
+    is cut off at the end of its line, the next line begins with one.)
+    """
+    if begins_with(path, b"["):
+        return False
+    if not begins_with(path, b"{"):
+        return True
+    first, second = (line for _, line in [*islice(numbered_lines(path, Skipped()), 2), (0, "{"), (0, "{")][:2])
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return second.lstrip().startswith("{")
+    return True
+
+
 def begins_with(path: Path, start: bytes) -> bool:
     """Whether the first character of a file that is no white space is this one."""
     try:
@@ -119,9 +137,9 @@ def begins_with(path: Path, start: bytes) -> bool:
 
 
 def array_items(path: Path) -> Iterator[tuple[str, Any]]:
-    """Every item of a file that is a JSON array, with its place (file:line, row n); only a piece of the file is in
-    memory. An item that cannot be written as UTF-8 is a UserError in its place; one is raised for a file that is
-    damaged, or that holds an item of more than LONGEST bytes.
+    """Every item of a file that is a JSON array, or of JSON objects one after another, with its place (file:line, row
+    n); only a piece of the file is in memory. An item that cannot be written as UTF-8 is a UserError in its place; one
+    is raised for a file that is damaged, or that holds an item of more than LONGEST bytes.
     """
     decoder = json.JSONDecoder()
     try:
@@ -129,14 +147,15 @@ def array_items(path: Path) -> Iterator[tuple[str, Any]]:
             text, ended = file.read(_CHUNK), False
             place = _blank_until(text, 0)
             line, count = 1 + text.count("\n", 0, place), 0
-            if not text.startswith("[", place):
+            if not text.startswith(("[", "{"), place):
                 raise UserError(f"{path}: not a JSON array, which begins with [")
-            place += 1
+            is_array = text.startswith("[", place)
+            place += is_array
             while True:
                 start = _blank_until(text, place)
                 line += text.count("\n", place, start)
                 place = start
-                if text.startswith("]", place):
+                if text.startswith("]", place) if is_array else ended and place == len(text):
                     return
                 try:
                     found, end = decoder.raw_decode(text, place)
@@ -146,7 +165,7 @@ def array_items(path: Path) -> Iterator[tuple[str, Any]]:
                     raise UserError(
                         f"{path}:{line}: brackets within brackets, too deep to read; is the file damaged?"
                     ) from None
-                if end < len(text):  # at the very end, a number may go on
+                if end < len(text) or (isinstance(found, dict) and not is_array):  # else a number may go on
                     count += 1
                     where = f"{path}:{line}, row {count}"
                     try:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Sample
 from fedrel.corpus.formats import FORMATS
-from fedrel.corpus.looks import label_names, no_prose
+from fedrel.corpus.looks import RECORDS, first_record, label_names, no_prose, within
+from fedrel.corpus.tables import cells
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 
@@ -24,23 +25,38 @@ def unknown(sample: Sample) -> UserError:
 
 
 def _first(sample: Sample) -> str:
-    text = json.dumps(sample.record, ensure_ascii=False) if sample.record is not None else sample.lines[0]
+    if sample.record is not None:
+        text = json.dumps(sample.record, ensure_ascii=False)
+    elif no_prose(_beginning(sample)) == RECORDS:
+        text = " / ".join(first_record(_beginning(sample)))
+    else:
+        text = sample.lines[0]
     return shown(shortened(text, _SHOWN), 2 * _SHOWN)
+
+
+def _beginning(sample: Sample) -> str:
+    return sample.text or "\n".join(sample.lines)
 
 
 def _nearest(sample: Sample) -> str:
     """The name of a format and what this file lacks for it, or has beyond it."""
     if sample.keys:
-        near = _by_names(sample.keys, {name: form.keys for name, form in FORMATS.items()})
+        marked = within(sample.texts, sample.texts.get("text", ""))
+        near = _by_names(sample.keys, {name: form.keys for name, form in FORMATS.items()}, marked)
         return near or 'jsonl, which needs "text"'
-    table = sample.columns if len(sample.columns) > 1 else sample.lines[0].split(",")
-    if len(table) > 1 and (near := _by_names(table, {name: form.columns for name, form in FORMATS.items()})):
-        return near
+    delimiter = "\t" if len(sample.columns) > 1 else max(",;", key=sample.lines[0].count)
+    table, *rows = cells(sample, delimiter)
+    if len(table) > 1:
+        marked = next((found for row in rows if (found := within(dict(zip(table, row, strict=True))))), [])
+        if near := _by_names(table, {name: form.columns for name, form in FORMATS.items()}, marked):
+            return near
     return _by_structure(sample)
 
 
-def _by_names(names: Iterable[str], known: Mapping[str, Sequence[frozenset[str]]]) -> str:
-    """By the keys of an object, or the names in a header row; empty where no format has any of them."""
+def _by_names(names: Iterable[str], known: Mapping[str, Sequence[frozenset[str]]], marked: Sequence[str]) -> str:
+    """By the keys of an object, or the names in a header row; empty where no format has any of them. `marked` are those
+    of entities.
+    """
     own = {_plain(name): name for name in names}
     ranked = sorted(_overlaps(set(own), known), reverse=True)
     if not ranked:
@@ -48,7 +64,7 @@ def _by_names(names: Iterable[str], known: Mapping[str, Sequence[frozenset[str]]
     *_, name, needed = ranked[0]
     if missing := [it for it in needed if _plain(it) not in own]:
         return f"{name}, which needs {_listed(missing)} as well"
-    if beyond := label_names(it for it in own.values() if it not in needed):
+    if beyond := label_names(it for it in own.values() if it not in needed) or marked:
         return f"{name}, which would leave out {_listed(beyond)} (--source {name} reads it so)"
     return f"{name}, which is {FORMATS[name].what}"
 
@@ -64,7 +80,7 @@ def _overlaps(
 
 def _by_structure(sample: Sample) -> str:
     count = len(sample.columns)
-    what = no_prose(sample.text or "\n".join(sample.lines))
+    what = no_prose(_beginning(sample))
     if what.startswith("XML"):
         return "bioc, which needs a <collection>"
     if count >= 6:
@@ -73,6 +89,10 @@ def _by_structure(sample: Sample) -> str:
         return "classification, which needs a text and one word, its label, in every line"
     if count > 2:
         return 'table, which needs a first line with the names of the columns, one of them "text"'
+    if what == RECORDS:
+        return "jsonl, which needs a JSON object in a line for each record"
+    if "columns between" in what:
+        return 'table, which needs a .csv file with a first line of names of columns, one of them "text"'
     if what == "JSON":
         return 'jsonl, which needs an object with "text" in each line'
     if what:

@@ -32,9 +32,15 @@ Types = set[tuple[str, str]]  # of head and tail
 _Joined = tuple[Annotation, str, Annotation, str, str]  # head, relation, tail; which entities are meant, if any
 
 
-def instances(read: Callable[[], Iterable[Document]], skip: Skipped, rules: Rules | None = None) -> Iterator[Instance]:
+def instances(
+    read: Callable[[], Iterable[Document]],
+    skip: Skipped,
+    rules: Rules | None = None,
+    saw: Callable[[Document, int], None] = lambda document, sentences: None,
+) -> Iterator[Instance]:
     """Every pair of entities in a sentence with its label. `read` is called twice, for two passes over the documents;
-    if it reports to this same `skip`, what it leaves out is counted once.
+    if it reports to this same `skip`, what it leaves out is counted once. `saw` is told each document in which
+    relations are marked, and of how many sentences it is.
     """
     rules = rules or Rules()
     before = skip.reasons.copy(), skip.examples.copy(), skip.broken.copy(), skip.broken_examples.copy()
@@ -50,6 +56,7 @@ def instances(read: Callable[[], Iterable[Document]], skip: Skipped, rules: Rule
         else:
             found = _Pairs(document, document.annotations, rules, skip)
             copies[found.key] += 1
+            saw(document, len(found.sentences))
             yield from found.instances(document.relations, types, copies[found.key])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ _SUBJECTS = {
     ("the concept", "the annotation", "the entity", "the mention", "entity", "two entities"): ("entity", "entities"),
     ("the pair",): ("pair", "pairs"),
     ("the sentence",): ("sentence", "sentences"),
+    ("another annotation", "cancelled by"): ("annotation", "annotations"),
 }
 _DOCUMENTS = ("document", "documents")
 _HOPELESS = 1_000  # broken rows, if they are the larger part, after which the rest is not tried
@@ -29,7 +30,8 @@ _HOPELESS = 1_000  # broken rows, if they are the larger part, after which the r
 
 class Reading:
     """One file or folder of labelled sentences, read anew on every pass, as the rules say. Its counts of documents,
-    relations and rows left out are those of the latest pass, and complete when that pass is.
+    their sentences, mentions and relations, and of rows left out, are those of the latest pass, and complete when that
+    pass is.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Reading:
         self._start()
 
     def _start(self) -> None:
-        self.documents = self.gold_relations = self.marked = 0
+        self.documents = self.gold_relations = self.marked = self.sentences = self.mentions = 0
         strict = self.rules.bad_rows == 0
         # by the reader of documents, and after it
         self._left_out: list[Skipped] = [Skipped(strict=strict), Skipped(strict=strict)]
@@ -74,6 +76,11 @@ class Reading:
         """What was left out, then what labels and entities were taken for, a line each."""
         told = self._labels.notes() + (self._identities.notes(gold=self.form.gold) if self.form.texts is None else [])
         return [*self.left_out(), *told]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that the latest pass saw, as they are in the file, and what became of each: a new name, or NA."""
+        return self._labels.became
 
     def _noun(self, why: str, count: int) -> str:
         if self.form.documents is None:
@@ -116,9 +123,9 @@ class Reading:
                     yield where, instance
         elif self.form.texts:
             for where, text in self.form.texts(self.path, after):
-                yield where, _without_pair(text)
+                yield where, _without_pair(replace(text, label=self._labels.of_text(text.label)))
         else:
-            for instance in pairs.instances(self._read_documents, after, self.rules):
+            for instance in pairs.instances(self._read_documents, after, self.rules, self._saw):
                 yield self._where, instance
 
     def _read_documents(self) -> Iterable[Document]:
@@ -135,6 +142,10 @@ class Reading:
             self.marked += 1 + len(document.annotations or ()) + len(stated)
             self._where = document.where or document.id
             yield document
+
+    def _saw(self, document: Document, sentences: int) -> None:
+        self.sentences += sentences
+        self.mentions += len(document.annotations or ())
 
     def _relabelled(self, document: Document) -> Document:
         """A document with labels as they are wanted, before pairs are formed: what means no relation is none."""

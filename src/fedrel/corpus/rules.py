@@ -69,11 +69,20 @@ class Labels:
     def __init__(self, rules: Rules, relations: frozenset[str] = frozenset()) -> None:
         """`relations`, agreed beforehand, are relations whatever they are called."""
         self._rules, self._relations = rules, relations
+        self.became: dict[str, str] = {}  # labels as they are in the file, and what was made of each
         self.as_na: Counter[str] = Counter()  # sentences by a label, other than NA itself, that was taken for it
         self.suspects: Counter[str] = Counter()  # by a label that looks as if it meant no relation, and counts as one
 
     def __call__(self, label: str) -> str:
-        name = self._rules.labels.get(label, label)
+        found = self.became[label] = self._meant(self._rules.labels.get(label, label))
+        return found
+
+    def of_text(self, label: str) -> str:
+        """The label of a whole text, of which none means no relation."""
+        found = self.became[label] = self._rules.labels.get(label, label)
+        return found
+
+    def _meant(self, name: str) -> str:
         if name == NA or name in self._relations:
             return name
         if self._means_none(name):

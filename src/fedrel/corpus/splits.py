@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fedrel.corpus.beside import is_hidden, is_no_data
+from fedrel.corpus.beside import is_about_data, is_hidden, is_no_data
+from fedrel.corpus.file_counts import ADVICE, NO_READER, FileCounts, extension_of
 from fedrel.corpus.format import Format
 from fedrel.corpus.formats import FORMATS
 from fedrel.corpus.packed import as_given, bare, is_packed, still_packed
@@ -233,6 +234,25 @@ def passed_over(path: Path, source: str, *, read: Iterable[Path] | None = None) 
     return tuple(sorted(f"{file.relative_to(path)}{'/' if file.is_dir() else ''}" for file in unread))
 
 
+def counted(path: Path, source: str) -> FileCounts:
+    """The files of a folder of documents in this format, by whether they are read; of the text of a folder, `Skipped`
+    knows more.
+    """
+    counts = FileCounts()
+    if not path.is_dir():
+        return counts
+    unread = set(passed_over(path, source, read=[path]))
+    for name in sorted(f"{file.relative_to(path)}{'/' if file.is_dir() else ''}" for file in walk(path)):
+        here = Path(name).name
+        if name not in unread:
+            counts.read[extension_of(name)] += 1
+        elif is_hidden(here) or is_about_data(here):
+            counts.aside.add(name)
+        else:
+            counts.skip(name, "" if Path(name).suffix.lower() in ADVICE else f"no {source} files; {NO_READER}")
+    return counts
+
+
 def _read_splits(path: Path, source: str) -> list[Path]:
     """The splits in a folder, or of its folds or platforms; those of a folder that would be refused are unknown."""
     try:
@@ -259,9 +279,9 @@ def _files_below(path: Path) -> Iterator[Path]:
 
 def is_document(file: Path, form: Format) -> bool:
     """Whether the name of a file says that it is read in a folder of documents."""
-    if is_no_data(file.name):
-        return False
-    return file.suffix.lower() in form.extensions or bool(form.by_name and form.by_name(file))
+    if form.by_name and form.by_name(file):
+        return not is_hidden(file.name) and not is_about_data(file.name)
+    return file.suffix.lower() in form.extensions and not is_no_data(file.name)
 
 
 def _candidates(path: Path, form: Format) -> Iterator[Path]:

@@ -11,16 +11,18 @@ such as one with a quote that is never closed, reading goes on with the next lin
 """
 
 import csv
+import io
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from fedrel.corpus.checks import EMPTY, each_file, opened
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
-from fedrel.corpus.looks import label_names
+from fedrel.corpus.looks import label_names, within
 from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
@@ -29,6 +31,7 @@ ID = ("id", "doc_id", "document")
 LONGEST_CELL = 16_000_000  # characters; the csv module's own limit of 131,072 is less than many a report
 _WORDS = re.compile(rf"(?<![^\W_])(?:{'|'.join(TEXT)})(?![^\W_])")  # note_text, Abstract (English)
 _SHOWN = 20  # columns that a message lists
+_LONGEST_NAME, _MOST_WORDS = 60, 3  # characters and words of the name of a column, where a header row is recognised
 _HALF = re.compile("[\ud800-\udfff]")  # stands for what is not UTF-8
 
 
@@ -148,10 +151,9 @@ def _sentence(error: str) -> str:
 
 
 def _by_content(sample: Sample) -> str | None:
-    if len(sample.columns) > 1 and _is_table(sample) and (column := _text_column(sample.columns)):
+    if len(sample.columns) > 1 and _is_table(sample) and (column := _text_column(sample, "\t")):
         return f'a table between tabs with the column "{column}"'
-    commas = [name.strip(' "') for name in re.split("[,;]", sample.lines[0])] if sample.suffix == ".csv" else []
-    if column := _text_column(commas):
+    if sample.suffix == ".csv" and (column := _text_column(sample, max(",;", key=sample.lines[0].count))):
         return f'a table between commas with the column "{column}"'
     return None
 
@@ -163,13 +165,30 @@ def _is_table(sample: Sample) -> bool:
     return len(sample.lines) > 1 and len({line.count("\t") for line in sample.lines}) == 1
 
 
-def _text_column(names: list[str]) -> str | None:
-    """None also where other columns label the texts: the labels would be lost."""
-    if label_names(names):
+def _text_column(sample: Sample, delimiter: str) -> str | None:
+    """None where the first line is no header row, and where other columns label the texts: the labels would be lost."""
+    names, *rows = ([cell.strip() for cell in row] for row in cells(sample, delimiter))
+    if label_names(names) or not all(map(_is_name, names)):
         return None
-    exact = (name for name in names if name.strip().casefold() in TEXT)
-    near = (name for name in names if any(word in name.casefold() for word in TEXT))
-    return next(exact, None) or next(near, None)
+    exact = (name for name in names if name.casefold() in TEXT)
+    near = (name for name in names if _WORDS.search(name.casefold()) and len(name.split()) <= _MOST_WORDS)
+    column = next(exact, None) or next(near, None)
+    if column is None or any(within(dict(zip(names, row, strict=False)), row[names.index(column)]) for row in rows):
+        return None
+    return column
+
+
+def cells(sample: Sample, delimiter: str) -> list[list[str]]:
+    """The first lines of a file as rows, the first and those with as many cells, as far as they can be read."""
+    found: list[list[str]] = []
+    with suppress(csv.Error):
+        found.extend(csv.reader(io.StringIO("\n".join(sample.lines), newline=""), delimiter=delimiter))
+    return [found[0], *(row for row in found[1:] if len(row) == len(found[0]))] if found else [[]]
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell may be the name of a column: no sentence, and no number."""
+    return 0 < len(cell) <= _LONGEST_NAME and cell[-1] not in ".!?" and re.search(r"[^\W\d_]", cell) is not None
 
 
 FORMAT = Format(

@@ -5,10 +5,13 @@ with one pair of entities each, or labelled texts.
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fedrel.corpus.file_counts import FileCounts
 from fedrel.errors import UserError
 
 SPLITS = ("train", "dev", "test")
@@ -76,6 +79,13 @@ class Document:
     sentences: tuple[tuple[int, int], ...] | None = None  # text[start:end] of each; None: not given, to be split
     tokens: tuple[tuple[int, int], ...] | None = None  # text[start:end] of each in order; None: not given, to be split
     listed: bool = False  # `relations` lists every pair that counts, those without a relation as NA: add no others
+    # (character, page), in order: from this character of the text on, it is on this page; empty: it has no pages
+    pages: tuple[tuple[int, int], ...] = ()
+
+    def page_at(self, character: int) -> int | None:
+        """The page that a character of the text is on, from 1; None: there are no pages."""
+        place = bisect_right(self.pages, (character, sys.maxsize))
+        return self.pages[max(0, place - 1)][1] if self.pages else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +111,17 @@ class Skipped:
     broken: Counter[str] = field(default_factory=Counter)  # those of `reasons` that are broken rows
     broken_examples: list[str] = field(default_factory=list)  # whole messages, with file and line
     strict: bool = False
+    files: FileCounts = field(default_factory=FileCounts)  # of a folder of text: what became of each of its files
 
     def __call__(self, where: str, why: str, count: int = 1) -> None:
         self.reasons[why] += count
         if len(self.examples) < SHOWN:
             self.examples.append(f"{where}: {why}")
 
-    def bad(self, error: UserError, where: str = "") -> None:
-        """Counts a broken row by its error, whose message begins with its place; raises it if `strict`."""
+    def bad(self, error: UserError, where: str = "") -> str:
+        """Counts a broken row by its error, whose message begins with its place; raises it if `strict`. Returns what it
+        was counted as.
+        """
         if self.strict:
             raise error
         message = str(error)
@@ -119,6 +132,21 @@ class Skipped:
             self.broken_examples.append(message)
         if len(self.examples) < SHOWN:
             self.examples.append(message)
+        return why
+
+    def bad_file(self, name: str, error: UserError, where: str) -> None:
+        """Counts a file of a folder of text that cannot be read, as a broken row and by its name; the message of the
+        error begins with its place, `where`. Raises it if `strict`.
+        """
+        self.files.tell(self.bad(error, where), str(error))
+        why = _LINE.sub(r"line \1: ", str(error).removeprefix(where))
+        self.files.break_(name, why.removeprefix(": "), str(error))
+
+    def empty_file(self, name: str, where: str, why: str) -> None:
+        """Counts a file of a folder of text that there is no text in."""
+        self(where, why)
+        self.files.empty.add(name)
+        self.files.tell(why, f"{where}: {why}")
 
     def add(self, other: Skipped) -> None:
         """Adds what another pass left out."""
@@ -139,6 +167,7 @@ class Skipped:
 
 
 _PLACE = re.compile(r"\S*?:\d+: |[^ :]+: (?:row|document) \S+: ")
+_LINE = re.compile(r"^:(\d+): ")
 _QUOTED = re.compile(r'"[^"]*"')
 _NUMBER = re.compile(r"(?<![\w.-])-?\d[\d,]*(?:\.\.-?\d+)?(?![\w])")
 

@@ -7,7 +7,6 @@ refused; number, total size and growth are bounded; files are written piece by p
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import stat
 import tarfile
@@ -17,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
 from fedrel.corpus.beside import is_left_behind
+from fedrel.corpus.bounded_file import BoundedFile
 from fedrel.corpus.packed import TAR, suffix_of
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
@@ -132,7 +132,7 @@ def _gunzip(path: Path, target: _Target) -> None:
 
 
 def _unzip(path: Path, target: _Target) -> None:
-    with _Careful(path.open("rb", buffering=0)) as file, zipfile.ZipFile(file) as archive:
+    with BoundedFile(path, _LIST) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             target.count()
             kind = stat.S_IFMT(member.external_attr >> 16)
@@ -146,16 +146,6 @@ def _unzip(path: Path, target: _Target) -> None:
                 raise target.refusal(member.filename, "is packed by a rare method; unpack it yourself")
             with archive.open(member) as content:
                 target.add(member.filename.replace("\\", "/"), content)
-
-
-class _Careful(io.BufferedReader):
-    """A file of which no more is read at once than the list of members of an archive should take."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        piece = super().read(_LIST + 1 if size is None or size < 0 else min(size, _LIST + 1))
-        if len(piece) > _LIST:
-            raise UserError(f"{self.name}: the list of the files in it is too long; unpack it yourself")
-        return piece
 
 
 def _untar(path: Path, target: _Target) -> None:

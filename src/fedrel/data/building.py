@@ -87,8 +87,8 @@ def build(
     relation" is no class; without `has_pairs`, the instances are plain texts. With `gold`, people labelled pairs, and
     one in train and in test is nothing wrong; with `overlap_of_facts`, pairs without a relation may be in both. `held`
     says who holds how many rows of train, one after another, and `held_out` the same of other splits; like the notes,
-    they are looked at last. `passed_over` names splits whose files were not used. A `part` is what one party of a
-    federation holds: splits may be missing, and relations in its train and in `may_lack`.
+    they are looked at when every split is read. `passed_over` names splits whose files were not used. A `part` is what
+    one party of a federation holds: splits may be missing, and relations in its train and in `may_lack`.
     """
     words, entities, sources, labels = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns = {name: _Columns() for name in SPLITS}
@@ -97,6 +97,7 @@ def build(
         labels(name)
     for split, instances in splits.items():
         _fill(columns[split], instances(), words, entities, sources, labels)
+    told = list(notes)
     for split in () if part else ("train", "test"):
         if not columns[split].labels:
             raise UserError(f"the {split} split is empty; it needs at least one sentence")
@@ -129,7 +130,7 @@ def build(
             "distinct_sentences": {name: len(filled.texts) for name, filled in columns.items()},
             "sentences": {name: len(filled.labels) for name, filled in columns.items()},
             "pairs": {name: len(filled.pair_numbers) for name, filled in columns.items()},
-            "notes": list(notes),
+            "notes": told,
             "passed_over": list(passed_over),
             "held": dict(held or {}),
             "held_out": {split: dict(sizes) for split, sizes in (held_out or {}).items()},

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrel.corpus import FORMATS, Skipped
-from fedrel.corpus.lines import begins_with, numbered_lines
+from fedrel.corpus.lines import is_a_row_a_line, numbered_lines
 from fedrel.corpus.pairs import APART
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.rules import Rules
@@ -34,6 +34,8 @@ def counts_of_file(split: str, reading: Reading, report: Report, *, look: bool =
         return {"rows": rows_in(reading.path, report.format), "left_out": skipped.total}
     return {
         "documents": reading.documents,
+        "text_sentences": reading.sentences,
+        "mentions": reading.mentions,
         "gold_relations": reading.gold_relations,
         "relations_without_a_row": skipped.reasons[APART],
         "left_out": skipped.total,
@@ -45,7 +47,7 @@ def rows_in(path: Path, source: str) -> int:
     would show.
     """
     header_rows = FORMATS[source].header_rows
-    if header_rows is None or begins_with(path, b"["):  # a JSON array is not a row a line
+    if header_rows is None or not is_a_row_a_line(path):
         reading = Reading(source, path, Rules(bad_rows=1))
         return sum(1 for _ in reading.rows()) + reading.skipped.total
     broken = Skipped()

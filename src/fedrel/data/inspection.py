@@ -12,18 +12,21 @@ from fedrel import config
 from fedrel.corpus import FORMATS, SPLITS, Skipped
 from fedrel.corpus.archives import unpacked
 from fedrel.corpus.detection import Detected, detect
+from fedrel.corpus.documents import Documents
 from fedrel.corpus.packed import as_given
 from fedrel.corpus.reading import Reading, require_few_broken
+from fedrel.corpus.rules import Labels
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.splits import find_splits, folds, passed_over
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.counting import add_counts, counts_of_file, rows_in, shared
+from fedrel.data.label_settings import require_known_labels
 from fedrel.data.loading import load
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import is_of_platforms
 from fedrel.data.platform_inspection import inspect_platforms
 from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run
-from fedrel.data.sources import rules_of
+from fedrel.data.sources import require_useful, rules_of
 from fedrel.errors import UserError, suggest
 
 
@@ -45,6 +48,7 @@ def inspect(
         raise UserError(f"{path}: no such file or folder")
     form = FORMATS[found.source]
     data = replace(settings or config.Data(), source=found.source, path=str(path))
+    require_useful(data)
     if is_of_platforms(place, found.source):
         return inspect_platforms(path, place, found, data, say)
     documents = form.documents is not None and not (form.gold and _has_relations(place, found.source))
@@ -96,22 +100,22 @@ def _has_relations(path: Path, source: str) -> bool:
 
 
 def _documents(path: Path, place: Path, found: Detected, data: config.Data) -> Report:
-    read = FORMATS[found.source].documents
-    assert read
-    report = Report(str(path), found.source, found.why, "documents", skipped=Skipped(strict=data.bad_rows == 0))
+    report = Report(str(path), found.source, found.why, "documents")
+    documents = Documents(place, found.source, report.skipped, bad_rows=data.bad_rows)
     counts = Counter(documents=0, left_out=0, sentences=0, characters=0)
-    for document in read(place, report.skipped):
+    for document in documents:
         spans = sentence_spans(document.text) if document.sentences is None else document.sentences
         counts.update(documents=1, sentences=len(spans), characters=len(document.text))
         if document.annotations:
             counts.update(entities=len(document.annotations))
         where = document.where or document.id
         report.suspicious.look_at(document, where)
-    require_few_broken(path, report.skipped, counts["documents"] + counts["entities"], data.bad_rows)
     counts["left_out"] = report.skipped.total
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]
+    report.files = documents.files
     if not counts["documents"]:
         raise UserError(f"{path}: no document with text in it")
+    require_known_labels(data, {})
     report.parts["all"] = Part(str(path), dict(counts))
     report.advice = [
         "documents without relations: a knowledge base can label them.",
@@ -129,16 +133,18 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
     report = Report(str(path), found.source, found.why, "classification", skipped=Skipped(strict=data.bad_rows == 0))
     files = find_splits(place, found.source)
     report.passed_over = list(passed_over(place, found.source, read=files.values()))
+    known = Labels(rules_of(data))
     for name, file in ((name, files[name]) for name in SPLITS if name in files):
         labels: Counter[str] = Counter()
         before = report.skipped.total
         for where, text in read(file, report.skipped):
-            labels[text.label] += 1
+            labels[known.of_text(text.label)] += 1
             report.suspicious.look_at(text, where, name)
         require_few_broken(file, report.skipped, labels.total(), data.bad_rows)
         left_out = report.skipped.total - before
         counts = {"rows": rows_in(file, found.source), "left_out": left_out, "texts": labels.total()}
         report.parts[name] = Part(str(as_given(file)), counts, dict(sorted(labels.items())))
+    require_known_labels(data, known.became)
     if not report.parts["train"].counts["texts"]:
         raise UserError(f"{report.parts['train'].path}: no texts; train needs at least one")
     report.notes = [f"{count:,} left out: {why}" for why, count in report.skipped.reasons.most_common()]

@@ -130,7 +130,7 @@ def _world(data: Data, say: Say) -> Dataset:
     key = key_of(WORLD, repr(made), *agreed(data))
     splits = {split: Wanted(partial(made.instances, split), data) for split in SPLITS}
     kind = {**kind_of(data), "relations": agreed_relations(data) or made.relations()[1:]}
-    make = partial(build, splits=splits, notes=all_notes([], splits), **kind)
+    make = partial(build, splits=splits, notes=all_notes([], splits, whole=data), **kind)
     return cached(key, make, f"making the built-in world ({data.size})", say)
 
 
@@ -162,6 +162,6 @@ def _files(data: Data, path: Path, say: Say) -> Dataset:
         notes.append("dev was passed over for that")
         del files["dev"]
     from_train = ["train", *(["dev"] if "dev" in (*missing, *passed_over) else [])]
-    told = all_notes([*notes, *carved], files)
+    told = all_notes([*notes, *carved], files, whole=data)
     make = partial(build, splits=streams, notes=told, from_train=from_train, passed_over=passed_over, **kind_of(data))
     return cached(key, make, f"reading {data.path}", say)

@@ -61,7 +61,9 @@ def load_platforms(data: Data, path: Path, say: Say) -> Dataset:
         build,
         splits={split: splits[split] for split in SPLITS},
         notes=all_notes(
-            [*unlabelled, *(_home_note(split, names, homes, data) for split, names in carved.items())], files
+            [*unlabelled, *(_home_note(split, names, homes, data) for split, names in carved.items())],
+            files,
+            whole=data,
         ),
         from_train=["train", *(["dev"] if carved.get("dev") else [])],
         overlap_of_facts=any(carved.values()),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from fedrel import config
 from fedrel.corpus import Skipped
+from fedrel.corpus.file_counts import FileCounts
 from fedrel.corpus.rules import LOCAL
 from fedrel.corpus.suspicious import Suspicions
 from fedrel.data.store import Dataset
@@ -42,6 +43,7 @@ class Report:
     suspicious: Suspicions = field(default_factory=Suspicions)
     skipped: Skipped = field(default_factory=Skipped)
     passed_over: list[str] = field(default_factory=list)  # files of the folder that were not read
+    files: FileCounts | None = None  # of a folder of documents: what became of each file
     notes: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
 
@@ -55,6 +57,7 @@ class Report:
             "splits": {name: _part_as_json(part, self.kind) for name, part in self.parts.items()},
             "shared_pairs": self.shared_pairs,
             "shared_rows": self.shared_rows,
+            "shared_rows_first": self.suspicious.first_in_two_splits(),
             "shared_sentences": self.shared_sentences,
             "overlap": self.overlap,
             "suspicious": {
@@ -63,6 +66,7 @@ class Report:
             },
             "skipped": {"reasons": dict(self.skipped.reasons), "first": self.skipped.first},
             "passed_over": self.passed_over,
+            "files": self.files.as_json() if self.files else None,
             "notes": self.notes,
             "next": self.advice,
         }

@@ -51,13 +51,31 @@ def agreed_relations(data: Data) -> list[str]:
 
 
 def kind_of(data: Data) -> dict[str, Any]:
-    """What `build` has to know of the data as a whole, as its keyword arguments."""
+    """What `build` has to know of the data as a whole, as its keyword arguments. UserError for settings that change
+    nothing in data of this source.
+    """
+    require_useful(data)
     return {
         "relations": agreed_relations(data),
         "na": has_na(data),
         "has_pairs": not are_texts(data),
         "gold": is_gold(data),
     }
+
+
+def require_useful(data: Data) -> None:
+    """Raises UserError for settings about labels that change nothing in data of this source."""
+    if data.source == WORLD:
+        useless = ["labels", "na_label", "directions"]
+        why = "the built-in world has the labels that it is made with"
+    elif are_texts(data):
+        useless, why = ["na_label", "directions"], "whole texts with a label have no pairs of entities"
+    elif FORMATS[data.source].sentences:
+        useless, why = ["directions"], f"every row of {data.source} says which entity is the head"
+    else:
+        return
+    if given := next((name for name in useless if getattr(data, name)), None):
+        raise UserError(f"data.{given} changes nothing here, since {why}; leave it out")
 
 
 def is_gold(data: Data) -> bool:

@@ -11,10 +11,13 @@ from fedrel.config import Data
 from fedrel.corpus import NA, Instance
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.splits import unlabelled_splits
+from fedrel.data.label_settings import require_known_labels
 from fedrel.data.sources import agreed_relations, are_texts, has_na, rules_of
 from fedrel.errors import UserError
+from fedrel.util.escaping import shown
 
 _FIRST = 1_000  # sentences of train whose relations are compared with those of a split first
+_LISTED = 20  # labels that a message names
 
 Stream = Callable[[], Iterable[Instance]]
 
@@ -29,14 +32,21 @@ class Wanted:
         self._relations = {*agreed_relations(data), *([NA] if has_na(data) else [])} if data.relations else None
         self._noun = ("text", "texts") if are_texts(data) else ("sentence", "sentences")
         self._others = 0
+        self._seen: set[str] = set()
 
     def __call__(self) -> Iterator[Instance]:
         self._others = 0
         for instance in self._stream():
+            self._seen.add(instance.relation)
             if self._relations is None or instance.relation in self._relations:
                 yield instance
             else:
                 self._others += 1
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that were seen, and what became of each."""
+        return {label: label for label in self._seen}
 
     def left_out(self) -> list[str]:
         """A line for each reason."""
@@ -52,7 +62,7 @@ class SplitFile(Wanted):
     """One split in its file or folder, read as the [data] section asks for."""
 
     def __init__(self, data: Data, path: Path, *, platform: str = "", split: str = "") -> None:
-        self.path = path
+        self.path, self.platform = path, platform
         agreed = frozenset(agreed_relations(data))
         self._reading = Reading(data.source, path, rules_of(data), platform=platform, split=split, relations=agreed)
         everything = self._reading.instances
@@ -66,6 +76,11 @@ class SplitFile(Wanted):
     def notes(self) -> list[str]:
         """What was left out, and what labels and entities were taken for."""
         return [*self._reading.notes(), *super().left_out()]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that the latest pass saw as they are in the file, and what became of each."""
+        return self._reading.labels
 
     @property
     def gold(self) -> bool:
@@ -88,7 +103,9 @@ def require_sentences(files: Mapping[str, SplitFile]) -> None:
     for name, file in files.items():
         if is_empty(file):
             because = f" ({'; '.join(file.left_out())})" if file.left_out() else ""
-            raise UserError(f"{file.path}: no sentences; {name.rpartition('/')[2]} needs at least one{because}")
+            labels = [] if file.platform else sorted(set(file.labels.values()))[:_LISTED]  # a platform's are its own
+            there = f"; its labels are {', '.join(shown(it, 60) for it in labels)}" if labels and because else ""
+            raise UserError(f"{file.path}: no sentences; {name.rpartition('/')[2]} needs at least one{because}{there}")
 
 
 def shares_a_relation(train: Stream, other: Stream) -> bool:
@@ -113,10 +130,13 @@ def unlabelled_notes(path: Path, source: str, place: str = "") -> list[str]:
     ]
 
 
-def all_notes(notes: Iterable[str], splits: Mapping[str, Wanted]) -> Iterator[str]:
-    """The notes, then what each split left out: a generator, since that is known only when `build`, which writes the
-    notes last, has read all.
+def all_notes(notes: Iterable[str], splits: Mapping[str, Wanted], *, whole: Data | None = None) -> Iterator[str]:
+    """The notes, then what each split left out: a generator, since that is known only when `build` has read all. If the
+    splits are the `whole` of what a [data] section names, UserError for settings that match no label; one party of a
+    federation may well lack some.
     """
     yield from notes
+    if whole:
+        yield from require_known_labels(whole, dict(it for file in splits.values() for it in file.labels.items()))
     for split, stream in splits.items():
         yield from (f"{split}: {line}" for line in stream.notes())

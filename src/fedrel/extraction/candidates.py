@@ -21,18 +21,27 @@ Span = tuple[int, int]
 
 _COLUMNS = {
     **{"names": "B", "name_lengths": "i"},  # of documents
-    **{"documents": "i", "begins": "q", "texts": "B", "text_lengths": "i", "tokens": "i", "lengths": "i"},  # sentences
+    **{
+        "documents": "i",
+        "begins": "q",
+        "pages": "i",
+        "texts": "B",
+        "text_lengths": "i",
+        "tokens": "i",
+        "lengths": "i",
+    },  # sentences
     **{"sentences": "i", "pairs": "q", "spans": "i", "places": "i", "types": "i"},  # of sightings
 }
 _BUFFERED = 1 << 20  # bytes of a column at which all columns are written to files
 
 
 class Place(TypedDict):
-    """Where a pair was seen: in a sentence that begins at character `start` of a document. `head` and `tail` are
-    character spans in the sentence.
+    """Where a pair was seen: in a sentence that begins at character `start` of a document, on this page if it has
+    pages. `head` and `tail` are character spans in the sentence.
     """
 
     document: str
+    page: int | None
     start: int
     text: str
     head: Span
@@ -68,7 +77,9 @@ class Sightings:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def add_sentence(self, document: str, start: int, text: str, tokens: Sequence[int]) -> None:
+    def add_sentence(
+        self, document: str, start: int, text: str, tokens: Sequence[int], page: int | None = None
+    ) -> None:
         """Adds a sentence, with its word numbers, for the sightings added next."""
         columns = self._columns
         if document != self._document:
@@ -77,6 +88,7 @@ class Sightings:
             columns["name_lengths"].append(self._add_text("names", document))
         columns["documents"].append(self._documents - 1)
         columns["begins"].append(start)
+        columns["pages"].append(page or 0)
         columns["text_lengths"].append(self._add_text("texts", text))
         columns["tokens"].extend(tokens)
         columns["lengths"].append(len(tokens))
@@ -168,6 +180,7 @@ class Sightings:
         a, b, c, d = self._read["places"][4 * sighting : 4 * sighting + 4].tolist()
         return {
             "document": self._text("names", "name_lengths", int(self._read["documents"][sentence])),
+            "page": int(self._read["pages"][sentence]) or None,
             "start": int(self._read["begins"][sentence]),
             "text": self._text("texts", "text_lengths", sentence),
             "head": (a, b),

@@ -150,7 +150,8 @@ class RelationExtractor:
                     if len(words) > _LONGEST:  # before its pairs are formed: a table without full stops has millions
                         counts["sentences too long"] += 1
                     elif pairs := [pair for pair in ordered_pairs(sentence.spots) if _possible(kb, *pair)]:
-                        seen.add_sentence(sentence.document, sentence.start, sentence.text, self._look_up(words))
+                        document, start, text, _, page = sentence
+                        seen.add_sentence(document, start, text, self._look_up(words), page)
                         for head, tail in pairs:
                             spans = (*words.touched(head.start, head.end), *words.touched(tail.start, tail.end))
                             places = (head.start, head.end, tail.start, tail.end)

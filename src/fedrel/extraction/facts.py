@@ -18,8 +18,9 @@ from fedrel.evaluation.calibration import readable, sigmoid
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """A sentence that supports a fact. `text` begins at character `start` of its document; `head` and `tail` are
-    character spans in `text`. `score` is the score of the fact from this sentence alone, from 0 to 1.
+    """A sentence that supports a fact. `text` begins at character `start` of its document, on this `page` if it has
+    pages; `head` and `tail` are character spans in `text`. `score` is the score of the fact from this sentence alone,
+    from 0 to 1.
     """
 
     document: str
@@ -28,9 +29,11 @@ class Support:
     head: tuple[int, int]
     tail: tuple[int, int]
     score: float
+    page: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.score:.2f}  {self.text}  ({self.document}, {self.start})"
+        page = "" if self.page is None else f", page {self.page}"
+        return f"{self.score:.2f}  {self.text}  ({self.document}{page}, {self.start})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,6 +94,7 @@ def to_json(fact: Fact) -> str:
         "support": [
             {
                 "document": it.document,
+                **({} if it.page is None else {"page": it.page}),
                 "start": it.start,
                 "text": it.text,
                 "head": it.head,
@@ -119,7 +123,7 @@ def from_json(line: str) -> Fact:
 
 COLUMNS = (
     *("head", "head_name", "relation", "tail", "tail_name", "confidence", "known", "sentences"),
-    *("best_sentence", "document", "start"),
+    *("best_sentence", "document", "page", "start"),
 )
 
 
@@ -132,7 +136,8 @@ def csv_lines(facts: Iterable[Fact]) -> Iterator[str]:
         yield _csv_line(
             (
                 *(fact.head, fact.head_name, fact.relation, fact.tail, fact.tail_name),
-                *(readable(fact.log_odds), known, fact.sentences, best.text, best.document, best.start),
+                *(readable(fact.log_odds), known, fact.sentences),
+                *(best.text, best.document, "" if best.page is None else best.page, best.start),
             )
         )
 
