@@ -269,8 +269,8 @@ def plain_scores(
         batch = {name: value.to(device) for name, value in batch.items()}
         labels = batch.pop("labels")
         with _arithmetic(device, mixed):
-            probability = torch.softmax(model(**batch), dim=1)
-        parts.append(probability.gather(1, labels[:, None]).squeeze(1).float())
+            probability = torch.softmax(model(**batch).double(), dim=1)
+        parts.append(torch.logit(probability.gather(1, labels[:, None]).squeeze(1)).float())
     return torch.cat(parts).cpu()
 
 

@@ -91,7 +91,7 @@ def test_the_log_has_one_line_a_round_and_the_ledger_adds_up(finished):
 def test_the_folder_says_which_experiment_it_was_and_holds_a_model(finished):
     folder, _ = finished
     experiment = read_experiment(folder / "experiment.toml")
-    assert experiment == complete(read_experiment(None, [*TINY[1::2], "training.lr=0.82"]))  # as it was chosen
+    assert experiment == complete(read_experiment(None, [*TINY[1::2], "training.lr=0.5"]))  # as it was chosen
     saved = load_model(folder / "model")
     assert len(saved.relations) == 15
     assert "report" in (folder / "report.html").read_text().lower()

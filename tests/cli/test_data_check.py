@@ -37,7 +37,7 @@ def test_json_has_all_of_it(fedrel, tmp_path, source):
     found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
     assert set(found) == {
         *("path", "format", "why", "kind", "splits", "shared_pairs", "shared_rows", "overlap", "suspicious"),
-        *("shared_rows_first", "shared_sentences", "skipped", "passed_over", "files", "notes", "next"),
+        *("shared_rows_first", "shared_sentences", "skipped", "passed_over", "files", "notes", "too_little", "next"),
     }
     assert found["format"] == source
     assert set(found["splits"]) == {"train", "dev", "test"}

@@ -130,7 +130,8 @@ def test_json_alone_goes_to_standard_output(fedrel, here):
     assert (summary["out"], summary["confidences"]) == ("facts.nt", "facts.confidence.tsv")
     assert (summary["documents"], summary["sentences"], summary["mentions"], summary["ambiguous"]) == (1, 3, 7, 0)
     assert summary["facts"] == len((here / "facts.nt").read_text().splitlines()) == summary["new"] + 1
-    assert summary["calibration"] == {"temperature": 1.2, "offset": -0.1, "ece_before": 0.25, "ece_after": 0.125}
+    fitted = {"temperature": 1.2, "offset": -0.1, "ece_before": 0.25, "ece_after": 0.125, "most": 1.0}
+    assert summary["calibration"] == fitted
     assert set(summary["left_out"].values()) == {0}
 
 
@@ -366,7 +367,7 @@ def test_a_run_extracts_from_new_text_with_the_calibration_of_its_dev_set(fedrel
     )
     assert outcome.code == 0
     summary = strict(outcome.out)
-    assert summary["calibration"] == {key: result[key] for key in ("temperature", "offset")} | result["dev"]
+    assert summary["calibration"] == {key: result[key] for key in ("temperature", "offset", "most")} | result["dev"]
     assert summary["left_out"].keys() >= {"sentences too long to be sentences"}
     facts = [from_json(line) for line in (tmp_path / "facts.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(facts) == summary["facts"] > 100

@@ -87,6 +87,7 @@ def test_lines_summary_and_table(fedrel, tmp_path, kb):
             "treats": {"sentences": 0, "facts": 0},
             "eases": {"sentences": 0, "facts": 0},
         },
+        **{"na_weight": 1.0, "too_little": []},
         "left_out": {TYPES: 4, EMPTY: 1},
         "left_out_examples": [f"{text / 'b.txt'}: {EMPTY}"],
         "files": {

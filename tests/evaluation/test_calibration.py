@@ -138,9 +138,9 @@ def test_one_fact_in_dev_makes_nobody_sure():
 
 
 def test_what_is_nearly_certain_is_told_apart():
-    assert [readable(z) for z in (0.0, 2.0, -2.0)] == [0.5, 0.880797, 0.119203]
-    assert readable(17.0) == 0.9999999586006  # 1.0 in 32 bits, like everything above it
-    assert readable(-17.0) == 4.13994e-08
+    assert [readable(z) for z in (0.0, 2.0, -2.0)] == [0.5, 0.880797078, 0.119202922]
+    assert readable(17.0) == 0.9999999586006245  # 1.0 in 32 bits, like everything above it
+    assert readable(-17.0) == 4.13993755e-08
     shown = [readable(z) for z in np.arange(-30, 30, 0.01)]
     assert len(set(shown)) == len(shown)
     assert shown == sorted(shown)

@@ -108,7 +108,7 @@ def test_a_line_of_json_is_a_contract():
         "head": {"id": "Q1", "name": "Ann Weber"},
         "relation": "born_in",
         "tail": {"id": "http://example.org/Bonn", "name": "Bonn"},
-        "confidence": 0.9345703,
+        "confidence": 0.9345703332,
         "log_odds": 2.659111,
         "known": False,
         "sentences": 2,

@@ -15,6 +15,7 @@ from rich.text import Text
 from fedrel.cli.console import _Screen, complain, say, tell
 from fedrel.cli.extract import _show
 from fedrel.corpus import NA, Instance, Mention
+from fedrel.corpus.documents import Documents
 from fedrel.extraction.facts import Fact, Support
 from fedrel.feedback.store import RIGHT, Store
 from fedrel.privacy import Field, Ledger
@@ -193,8 +194,9 @@ def test_ledger_of_a_simulated_run(fedrel, tmp_path):
         calm(fedrel("ledger", "show", tmp_path / "ledger.jsonl", "--by", by))
 
 
-def test_facts(capsys):
+def test_facts(capsys, tmp_path):
     """What `fedrel extract` prints."""
+    (tmp_path / "a.txt").write_text("Text.")
     facts = [
         Fact(text, text, text, text, text, 0.5, False, 1, (Support(text, 0, text, (0, 1), (1, 2), 0.5),))
         for text in NASTY
@@ -204,7 +206,7 @@ def test_facts(capsys):
         **{"documents": 1, "sentences_per_second": 1.0, "left_out": dict.fromkeys(NASTY, 1)},
         **{"out": NASTY[0], "confidences": NASTY[1]},
     }
-    _show(summary, facts)
+    _show(summary, Documents(tmp_path, "text"), facts)
     found = capsys.readouterr()
     assert not hidden(found.out + found.err)
     assert "[/x]" in found.out

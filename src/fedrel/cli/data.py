@@ -103,6 +103,8 @@ def check(
     for note in report.notes:
         if note not in told:
             tell(note)
+    for warning in report.too_little:
+        tell(f"warning: {warning}", "bold")
     if not report.files and (count := len(report.passed_over)):
         names = ", ".join(report.passed_over[:_PASSED_OVER]) + (", …" if count > _PASSED_OVER else "")
         tell(f"{count:,} {'file was' if count == 1 else 'files were'} passed over: {names}")

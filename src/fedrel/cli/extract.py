@@ -69,6 +69,11 @@ def extract(
         say(f"{model}: {extractor.saved.note}, which reads it")
     if extractor.calibration.ece_after is None:
         say("the model has no calibration (its dev set had too little to learn it from): confidences are raw scores")
+    if extractor.calibration.most < _SURE:
+        say(
+            f"no confidence is above {extractor.calibration.most:.2f}: the dev set that this model was chosen on has too "
+            "few facts to support more; train on more text"
+        )
     base = load_kb(kb) if kb is not None else None
     if base is not None and not set(extractor.relations) & set(base.relations):
         say(f"no relation of the model is in {kb}: every fact will count as new, whatever its types")
@@ -142,6 +147,9 @@ class _Watch:
             self._tick = self._bars.enter_context(reading_progress("scoring", self.counts["sightings"]))
         done, all_ = self.counts["scored"], self.counts["sightings"]
         self._tick(done, self.counts["sentences"] * done // all_)
+
+
+_SURE = 0.9  # confidence that people look for
 
 
 class _Spool:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fedrel.alignment import kb as knowledge
 from fedrel.alignment.kb import KB
-from fedrel.alignment.label import APART, LEFT_OUT, Batch, Labeller, Rules
+from fedrel.alignment.label import APART, CAP, LEFT_OUT, RATE, Batch, Labeller, Rules
 from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli.console import out, print_json, say, tell
 from fedrel.cli.files import beside_files, examples_beside_files, show_files
@@ -28,6 +28,7 @@ from fedrel.corpus.splitting import NEITHER
 from fedrel.data import loading
 from fedrel.data.sufficiency import too_little
 from fedrel.errors import UserError
+from fedrel.experiment.sampled_na import KEY
 from fedrel.util.escaping import shown
 from fedrel.util.files import atomic_folder
 from fedrel.util.parallel import cores, map_in_order
@@ -103,11 +104,11 @@ def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int)
 
 
 def _too_little(folder: Path) -> list[str]:
-    """What the labelled lines are too few for; reading them here spares the next run to do so."""
+    """What the labelled lines are too few for. Nothing where a split is empty, which is told anyway."""
     try:
         return too_little(loading.load(Data(source="opennre", path=str(folder))))
-    except UserError as error:
-        return [str(error).replace(f"{folder}: ", "")]
+    except UserError:
+        return []
 
 
 def _nothing_found(total: Batch, documents: Documents, kb: Path) -> str:
@@ -151,10 +152,17 @@ def _summary(total: Batch, lines: dict[str, int], documents: Documents, base: KB
             relation: {"sentences": total.sentences_of[relation], "facts": facts[relation]}
             for relation in [NA, *base.relations]
         },
+        KEY: _na_weight(total),
         "left_out": dict(left_out + total.skipped.reasons + documents.skipped.reasons),
         "left_out_examples": [*documents.skipped.examples, *total.skipped.examples][:SHOWN],
         "files": documents.files.as_json() if documents.files else None,
     }
+
+
+def _na_weight(total: Batch) -> float:
+    """How many pairs without a relation each one that was kept stands for."""
+    kept, left_out = total.sentences_of[NA], total.counts[RATE] + total.counts[CAP]
+    return round((kept + left_out) / kept, 3) if kept else 1.0
 
 
 def _show(summary: dict[str, Any], documents: Documents, folder: Path) -> None:

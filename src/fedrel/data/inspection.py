@@ -27,6 +27,7 @@ from fedrel.data.platform_folders import is_of_platforms
 from fedrel.data.platform_inspection import inspect_platforms
 from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run
 from fedrel.data.sources import require_useful, rules_of
+from fedrel.data.sufficiency import too_little
 from fedrel.errors import UserError, suggest
 
 
@@ -72,6 +73,7 @@ def _labelled(path: Path, place: Path, found: Detected, data: config.Data, say: 
     dataset = load(data, say=say)
     form = FORMATS[found.source]
     report = Report(str(path), found.source, found.why, "labelled sentences", notes=dataset.notes)
+    report.too_little = too_little(dataset)
     report.suspicious = Suspicions(blinded=form.blinded)
     files = {name: file for name, file in find_splits(place, found.source).items() if name not in dataset.passed_over}
     report.passed_over = list(passed_over(place, found.source, read=files.values()))

@@ -45,6 +45,7 @@ class Report:
     passed_over: list[str] = field(default_factory=list)  # files of the folder that were not read
     files: FileCounts | None = None  # of a folder of documents: what became of each file
     notes: list[str] = field(default_factory=list)
+    too_little: list[str] = field(default_factory=list)  # what the data set is too small for
     advice: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
@@ -68,6 +69,7 @@ class Report:
             "passed_over": self.passed_over,
             "files": self.files.as_json() if self.files else None,
             "notes": self.notes,
+            "too_little": self.too_little,
             "next": self.advice,
         }
 

@@ -104,9 +104,9 @@ def sigmoid(log_odds: Floats) -> npt.NDArray[np.float64]:
 
 
 def readable(log_odds: float) -> float:
-    """The probability of log-odds, rounded to six digits of what it lacks to 0 or to 1: 0.999987123, not 1.0000."""
+    """The probability of log-odds, rounded to nine digits of what it lacks to 0 or to 1: 0.999987123, not 1.0."""
     near = float(sigmoid(np.array(-abs(log_odds))))
-    return float(f"{near:.6g}") if log_odds < 0 else float(1 - Decimal(f"{near:.6g}"))
+    return float(f"{near:.9g}") if log_odds < 0 else float(1 - Decimal(f"{near:.9g}"))
 
 
 def _logistic(x: npt.NDArray[np.float64], right: Bools, times: Ints) -> tuple[float, float]:

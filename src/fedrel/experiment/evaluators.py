@@ -28,6 +28,7 @@ from fedrel.evaluation.federated import pooled, pooled_confusion
 from fedrel.evaluation.histograms import Histogram, bin_centres
 from fedrel.evaluation.task import Classification
 from fedrel.experiment.assembly import Setup
+from fedrel.experiment.sampled_na import na_weight
 from fedrel.learning.named import Named
 from fedrel.protocol.records import named_in
 from fedrel.protocol.round import Replies
@@ -101,7 +102,9 @@ class _Here:
     def guesses(self) -> Guesses:
         truth = self.setup.evaluation.truth(self.split)
         scores, right = candidates(self.scores, truth, na=self.setup.dataset.has_na)
-        return Guesses(scores, right, np.ones(len(scores), np.int64))
+        times = np.full(len(scores), round(na_weight(self.setup.experiment.data)), np.int64)
+        times[truth[:, 0]] = 1  # pairs with a fact were all kept
+        return Guesses(scores, right, times)
 
     @property
     def _metric(self) -> str:

@@ -52,6 +52,7 @@ def calibration_errors(fitted: Calibration, on_test: Guesses) -> dict[str, Any]:
     return {
         "temperature": fitted.temperature,
         "offset": fitted.offset,
+        "most": fitted.most,
         "dev": {"ece_before": fitted.ece_before, "ece_after": fitted.ece_after},
         "test": {"ece_before": before, "ece_after": after},
     }
