@@ -326,3 +326,29 @@ def test_a_mistake_under_an_old_name_is_told_with_its_line():
     assert refused_text('[engine]\nstacked = "on"\ncohort = "off"\n') == (
         "e.toml:3: engine.cohort is the old name of engine.stacked; leave one of them out"
     )
+
+
+# ------------------------------------------------------------------------------------------ what follows the data
+
+
+@pytest.mark.parametrize(
+    ("settings", "platforms", "epochs"),
+    [
+        ([], 20, 3),
+        (["data.source=opennre"], 1, 1),
+        (["data.source=opennre", "training.epochs=2"], 1, 2),
+        (["data.source=opennre", "partition.platforms=20"], 20, 3),
+        (["data.source=opennre", "partition.kind=dirichlet"], 20, 3),
+        (["data.source=opennre", "extractor.kind=bert"], 1, 1),
+    ],
+)
+def test_files_belong_to_one_platform_unless_a_federation_is_simulated(settings, platforms, epochs):
+    experiment = config.read(None, settings)
+    assert (experiment.partition.platforms, experiment.training.epochs) == (platforms, epochs)
+
+
+def test_a_rate_that_is_given_is_not_chosen():
+    assert parse({}).training.lr_auto
+    assert parse({"data": {"source": "opennre"}}).training.lr_auto
+    assert not parse({"data": {"source": "opennre"}, "training": {"lr": 0.1}}).training.lr_auto
+    assert not parse({"extractor": {"kind": "bert"}}).training.lr_auto

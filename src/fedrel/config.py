@@ -279,10 +279,13 @@ def _fitting(table: Table) -> dict[str, object]:
                 given = filled.get(name, {})
                 filled[name] = {**values, **given} if isinstance(given, dict) else given
     training, data = filled.get("training", {}), filled.get("data", {})
-    if isinstance(training, dict) and "lr" not in training:
-        filled["training"] = {"lr_auto": True, **training}
-    if isinstance(data, dict) and data.get("source", WORLD) != WORLD and not filled.get("partition"):
-        filled["partition"] = {"platforms": 1}  # files belong to whoever has them, unless a federation is simulated
+    alone = isinstance(data, dict) and data.get("source", WORLD) != WORLD and not filled.get("partition")
+    if alone:  # files belong to whoever has them, unless a federation is simulated
+        filled["partition"] = {"platforms": 1}
+    if isinstance(training, dict):
+        rate = {} if "lr" in training else {"lr_auto": True}
+        epochs = {"epochs": 1} if alone else {}  # a round costs nothing, and sentences are selected anew in each
+        filled["training"] = {**rate, **epochs, **training}
     return filled
 
 

@@ -23,9 +23,9 @@ SMALL = ["data.size=600", "partition.platforms=3", "extractor.filters=8", "train
     ("settings", "sentences", "rate"),
     [
         ([], 1_067, 0.3),  # a hundred steps
-        ([], 10_667, 0.075),
+        ([], 10_667, 0.03),
         ([], 10, 0.5),
-        ([], 10**6, 0.03),
+        ([], 10**6, 0.01),
         (["training.epochs=1"], 3_200, 0.3),
         (["training.batch=320"], 10_667, 0.3),
         ([], None, 0.3),
@@ -49,7 +49,7 @@ def test_a_run_says_and_writes_down_what_it_chose(tmp_path):
     setup = prepare(config.read(None, SMALL), say=said.append)
     # 600 sentences of the world and as many without a fact, on three platforms
     steps = 3 * np.median([len(rows) for rows in setup.sites.rows.values()]) / 32
-    expected = float(f"{min(0.5, 0.3 * (100 / steps) ** 0.6):.2g}")
+    expected = float(f"{min(0.5, 30 / steps):.2g}")
     assert setup.experiment.training.lr == expected
     assert f"learning rate {expected:g}, for about {steps:,.0f} steps of a platform in a round" in " ".join(said)
     Execution(setup, tmp_path / "run").close()

@@ -71,8 +71,8 @@ def extract(
         say("the model has no calibration (its dev set had too little to learn it from): confidences are raw scores")
     if extractor.calibration.most < _SURE:
         say(
-            f"no confidence is above {extractor.calibration.most:.2f}: the dev set that this model was chosen on has too "
-            "few facts to support more; train on more text"
+            f"no confidence is above {extractor.calibration.most:.2f}: the dev set that this model was chosen on has "
+            "too few facts to support more; train on more text"
         )
     base = load_kb(kb) if kb is not None else None
     if base is not None and not set(extractor.relations) & set(base.relations):
