@@ -119,6 +119,16 @@ def test_confidence_is_the_formula():
     np.testing.assert_allclose(Calibration(2.0, 0.3).confidence(scores), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("right", [1, 11, 100])
+def test_the_surest_of_a_small_dev_still_differ_in_what_is_written(right):
+    """A model that is sure of what it says, with scores of 10 to 40, and a dev set that supports little."""
+    z = np.sort(np.random.default_rng(1).uniform(10, 40, 2_000))
+    found = Calibration(most=supported(right)).log_odds(z)
+    assert (np.diff(found) > 0).all()
+    for written in (found.round(9), np.array([readable(it) for it in found])):
+        assert len(np.unique(written)) >= 0.999 * len(z)
+
+
 @pytest.mark.parametrize(("right", "most"), [(0, 0.05), (1, 0.05), (5, 0.549), (29, 0.902), (300, 0.990)])
 def test_no_confidence_is_higher_than_dev_supports(right, most):
     """The chance that n draws of a share of 0.9 are all right is below 5 % from n = 29 on."""

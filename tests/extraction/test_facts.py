@@ -67,7 +67,7 @@ supports = st.builds(Support, texts, st.integers(0, 10**12), texts, spans, spans
 facts = st.builds(
     Fact,
     *(texts, texts, texts, texts, texts),
-    st.floats(-40, 40).map(lambda z: round(z, 6)),
+    st.floats(-40, 40).map(lambda z: round(z, 9)),
     st.none() | st.booleans(),
     st.integers(1, 10**6),
     st.lists(supports, min_size=1, max_size=3).map(tuple),
@@ -109,7 +109,7 @@ def test_a_line_of_json_is_a_contract():
         "relation": "born_in",
         "tail": {"id": "http://example.org/Bonn", "name": "Bonn"},
         "confidence": 0.9345703332,
-        "log_odds": 2.659111,
+        "log_odds": 2.659111111,
         "known": False,
         "sentences": 2,
         "support": [

@@ -41,13 +41,17 @@ class Calibration:
 
     def log_odds(self, scores: Floats) -> Floats:
         """The log-odds of confidences. Towards the highest that dev supports they rise ever more slowly, so that no two
-        are equal unless the scores are.
+        are equal unless the scores are: what they lack to it falls like 1/score, not like e^-score, of which nine
+        digits would soon show nothing.
         """
         free: Floats = np.asarray(scores, np.float64) / self.temperature + self.offset
         if self.most >= 1:
             return free
         bound = np.log(self.most) - np.log1p(-self.most)
-        bent: Floats = bound - _BEND * np.logaddexp(0.0, (bound - free) / _BEND)
+        below = (bound - free) / _BEND
+        half = np.log(2.0)  # what a score at the bound lacks; value and slope of both branches agree there
+        lacking = np.where(below > 0, np.logaddexp(0.0, below), half / (1.0 - np.minimum(below, 0.0) / (2.0 * half)))
+        bent: Floats = bound - _BEND * lacking
         return bent
 
 

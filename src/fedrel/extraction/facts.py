@@ -88,7 +88,7 @@ def to_json(fact: Fact) -> str:
         "relation": fact.relation,
         "tail": {"id": fact.tail, "name": fact.tail_name},
         "confidence": readable(fact.log_odds),
-        "log_odds": round(fact.log_odds, 6),
+        "log_odds": round(fact.log_odds, 9),
         "known": fact.known,
         "sentences": fact.sentences,
         "support": [
