@@ -16,7 +16,7 @@ from fedrel.alignment.label import TYPES, UNLINKED, Labeller
 from fedrel.alignment.mentions import NOT_IN_KB
 from fedrel.cli import reading
 from fedrel.config import Data
-from fedrel.corpus import world_text
+from fedrel.corpus import SPLITS, world_text
 from fedrel.corpus.checks import EMPTY
 from fedrel.corpus.world import World
 from fedrel.data import loading
@@ -409,3 +409,32 @@ def test_progress_of_nothing_is_no_division_by_nothing(monkeypatch, capsys):
     with reading.reading_progress("labelling", 0) as tick:
         tick(0, 0)
     assert capsys.readouterr().err.startswith("labelling  0 sentences, 0/s")
+
+
+def test_of_few_facts_some_are_in_every_split(fedrel, tmp_path):
+    """Of twelve facts, a draw of a tenth takes none for dev with many a seed."""
+    names = [f"{first} {last}" for first in ("Ann", "Bo", "Cy") for last in ("Lee", "Poe", "Roe", "Moe")]
+    kb = knowledge.write(
+        tmp_path / "kb",
+        {f"P{n}": f"person: {name}" for n, name in enumerate(names)} | {"C": "city: Bonn", "D": "city: Rome"},
+        [f"P{n} born_in C" for n in range(12)],
+    )
+    text = "".join(f"{name} left Bonn.\n{name} saw Rome.\n" for name in names)
+    place(tmp_path / "t", {"a.txt": text})
+    for seed in range(8):
+        out = tmp_path / f"o{seed}"
+        outcome = fedrel("label", "--kb", kb, "--text", tmp_path / "t", "--out", out, "--seed", seed, "--workers", 1)
+        assert outcome.code == 0
+        facts = {split: sum(it["relation"] != "NA" for it in rows(out, f"{split}.jsonl")) for split in SPLITS}
+        assert min(facts.values()) >= 1 and sum(facts.values()) == 12
+        assert "warning: train has" in outcome.out and "warning: dev has" in outcome.out
+
+
+def test_text_that_nothing_can_be_trained_on_is_said_to_be_so(fedrel, tmp_path, kb):
+    text = place(tmp_path / "t", {"a.txt": "Ann Lee left Bonn. Bo Lee saw Bonn."})
+    outcome = fedrel("label", "--kb", kb, "--text", text, "--out", tmp_path / "o", "--dev", 0, "--test", 0)
+    assert outcome.code == 0
+    assert (
+        "warning: train has 1 pair with a relation, and at least 3 are needed to carve test and dev from it"
+        in outcome.out
+    )

@@ -69,7 +69,7 @@ def label(
         if not total.facts:
             raise UserError(_nothing_found(total, documents, kb))
         summary = _summary(total, lines, documents, base)
-        summary["too_little"] = _too_little(folder)
+        summary["too_little"] = _too_little(folder, lines)
         (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8", newline="\n")
     if json_:
         print_json(json.dumps(summary, indent=1))
@@ -87,7 +87,8 @@ def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int)
             file.writelines(batch.lines)
             total.count(batch)
             tick(total.counts["characters"], total.counts["sentences"])
-    decided = total.draft.decide()  # only now, since it depends on all of them
+    shares = {SPLITS.index(it): getattr(labeller.rules, it) for it in labeller.rules.splits if it != "train"}
+    decided = total.draft.decide_with_facts(shares)  # only now, since it depends on all of them
     with ExitStack() as stack:
         files = {
             SPLITS.index(split): stack.enter_context(
@@ -103,12 +104,14 @@ def _write(labeller: Labeller, documents: Documents, folder: Path, workers: int)
     return total, {split: decided.count(SPLITS.index(split)) for split in labeller.rules.splits}
 
 
-def _too_little(folder: Path) -> list[str]:
-    """What the labelled lines are too few for. Nothing where a split is empty, which is told anyway."""
+def _too_little(folder: Path, lines: dict[str, int]) -> list[str]:
+    """What the labelled lines are too few for; where nothing can be trained on them at all, why not."""
     try:
         return too_little(loading.load(Data(source="opennre", path=str(folder))))
-    except UserError:
-        return []
+    except UserError as error:
+        if not all(lines.values()):
+            return []  # an empty split, which is told anyway
+        return [str(error).removeprefix(f"{folder}: ")]  # a folder that is about to be renamed
 
 
 def _nothing_found(total: Batch, documents: Documents, kb: Path) -> str:

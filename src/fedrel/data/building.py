@@ -18,6 +18,12 @@ from fedrel.data.store import COLUMNS, VERSION, Dataset
 from fedrel.errors import UserError
 from fedrel.util.files import atomic_folder, write_atomic
 
+_OTHERWISE = {  # what to do where a split has no relation
+    "train": "label it, or check data.na_label",
+    "dev": "take dev from train (data.dev=0.2), or add sentences that have one",
+    "test": "add sentences that have one, or take the file away: test is then carved from train",
+}
+
 
 @dataclass
 class _Numbering:
@@ -104,7 +110,10 @@ def build(
     for split in splits:
         lenient = part and split in ("train", *may_lack)
         if na and not lenient and columns[split].labels and not any(columns[split].labels):  # NA is number 0
-            raise UserError(f'no {split} sentence has a relation other than "{NA}": there is nothing to find in it')
+            raise UserError(
+                f'no {split} sentence has a relation other than "{NA}": there is nothing to find in it; '
+                f"{_OTHERWISE[split]}"
+            )
     order = [*first, *(relations or sorted(labels.numbers.keys() - set(first)))]
     if len(order) < 2:
         raise UserError(f'every sentence has the label "{order[0]}": there is nothing to tell apart')

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from fedrel.config import WORLD, Data
 from fedrel.corpus import FORMATS, NA, Instance
 from fedrel.corpus.packed import as_given
 from fedrel.corpus.rules import tokens_key
-from fedrel.corpus.splitting import NEITHER, Draft
+from fedrel.corpus.splitting import NEITHER, TRAIN, Draft
 from fedrel.data.sources import are_texts, has_na, is_gold
 from fedrel.data.streams import Stream, is_empty
 from fedrel.errors import UserError
 
 HELD_OUT = 10  # one in ten, where a split has to be carved from train
-_TRIED = 20  # pairs that are tried one by one, where sentences join what should be kept apart
-_STAYS, _GOES = 0, 1
+_STAYS, _GOES = TRAIN, 1
 
 
 class Carving:
@@ -123,18 +121,14 @@ class Carving:
         ranked = [pair for _, pair in sorted((self._hash(*names), pair) for names, pair in ids.items())]
         if len(ranked) <= spare:
             return len(ranked)
-        wanted = self._wanted(len(ranked), spare)
-        several = (ranked[:count] for count in range(wanted, 0, -1))
-        for chosen in map(set, chain(several, ([pair] for pair in ranked[1:_TRIED]))):
-            draft.drawn = bytearray(
-                pair in chosen if fact else drawn
-                for pair, fact, drawn in zip(draft.pairs, draft.facts, draft.drawn, strict=True)
-            )
-            self._decided = draft.decide()
-            if _is_settled(draft, self._decided, spare):
-                self.redrawn = len(chosen), len(ranked)
-                return None
-        return len(ranked)
+        again = draft.draw_again(
+            _GOES, ranked, self._wanted(len(ranked), spare), lambda decided: _is_settled(draft, decided, spare)
+        )
+        if again is None:
+            return len(ranked)
+        self._decided, taken = again
+        self.redrawn = taken, len(ranked)
+        return None
 
 
 def _pair(instance: Instance) -> int:
@@ -142,15 +136,7 @@ def _pair(instance: Instance) -> int:
 
 
 def _is_settled(draft: Draft, decided: bytes, spare: int) -> bool:
-    stay: set[int] = set()
-    goes = False
-    for pair, fact, decision in zip(draft.pairs, draft.facts, decided, strict=True):
-        if fact and decision == _STAYS:
-            stay.add(pair)
-        goes = goes or bool(fact and decision == _GOES)
-        if goes and len(stay) >= spare:
-            return True
-    return False
+    return draft.facts_in(decided, _GOES) > 0 and draft.facts_in(decided, _STAYS) >= spare
 
 
 def is_fact(instance: Instance, na: bool) -> bool:
