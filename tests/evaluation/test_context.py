@@ -70,3 +70,13 @@ def test_trivial_labels_by_hand():
         "related": pytest.approx(classification.metrics(np.tile([0, 1, 0], (5, 1)), labels, na=True)["micro_f1"]),
     }
     assert list(trivial_labels("accuracy", labels, train, 3, na=False)) == ["majority"]
+
+
+@pytest.mark.parametrize("places", [range(20), range(380, 400), range(0, 400, 20)])
+def test_the_interval_of_equal_scores_does_not_depend_on_where_the_facts_stand(places):
+    """All candidates alike: what matters is how many of them are facts, not which."""
+    facts = np.array([(pair, 1) for pair in places])
+    expected = rank(np.zeros((400, 2)), facts).metrics()["ap"]
+    low, high = ap_interval(np.zeros((400, 2)), facts)
+    assert low < expected < high
+    assert high < 4 * expected

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fedrel.data.store import Ints
 from fedrel.evaluation import classification, heldout
-from fedrel.evaluation.ranking import Ranking
+from fedrel.evaluation.ranking import Bools, Ranking
 
 Floats = npt.NDArray[np.floating]
 Interval = tuple[float, float]
@@ -29,18 +29,33 @@ def ap_interval(scores: Floats, facts: Ints) -> Interval | None:
     pairs, relations = scores.shape
     if not len(facts):
         return None
-    order = np.argsort(-scores[:, 1:].reshape(-1), kind="stable")
+    flat = scores[:, 1:].reshape(-1)
+    order = np.argsort(-flat, kind="stable")
     right = heldout.truth_table(scores.shape, facts)[:, 1:].reshape(-1)[order]
     pair = (order // (relations - 1)).astype(np.int64)
+    tied, group = _tied(flat[order], right)
+    draw = np.random.default_rng(_SEED)
 
     def drawn(weight: Floats) -> float:
-        """Average precision where a candidate counts as often as its pair was drawn."""
+        """Average precision where a candidate counts as often as its pair was drawn, equal scores in any order."""
+        other = tied[np.lexsort((draw.random(len(tied)), group))]
+        right[tied], pair[tied] = right[other], pair[other]
         times = weight[pair]
         found = np.cumsum(times * right)
         precision = found / np.maximum(np.cumsum(times), 1)
         return float((precision * times * right).sum() / found[-1]) if found[-1] else 0.0
 
     return _bootstrap(drawn, pairs)
+
+
+def _tied(ordered: Floats, right: Bools) -> tuple[Ints, Ints]:
+    """Places of candidates in a ranking that share their score with one that is right where they are wrong, or the
+    reverse, and the group of equal scores of each.
+    """
+    group = np.cumsum(np.r_[False, ordered[1:] != ordered[:-1]])
+    size, hits = np.bincount(group), np.bincount(group, right)
+    tied = np.flatnonzero(((hits > 0) & (hits < size))[group])
+    return tied, group[tied]
 
 
 def classification_interval(metric: str, scores: Floats, labels: Ints, *, na: bool) -> Interval | None:
