@@ -155,7 +155,7 @@ def test_a_method_that_still_changes_is_not_given_up(tmp_path):
     own = [it for it in TINY if not it.startswith("method.")]
     settings = ["method.name=evidence", "method.narrowing=0.6", "training.rounds=10", "training.patience=1"]
     result = finish(config.read(None, [*own, *settings, "training.lr=1e-12"]), tmp_path / "run")
-    assert result["best_round"] < 6
+    assert result["best_round"] == 7  # of equal rounds the last, but patience counts from the first
     assert result["rounds"] == 7  # six in which the margin narrows, and one of patience
 
 

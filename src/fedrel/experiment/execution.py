@@ -200,7 +200,9 @@ class Execution:
         standing.rounds = done.number + 1
         standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
         score = metrics[self.setup.experiment.training.metric]
-        if score > standing.best_score and standing.rounds > self._preparation:
+        if score >= standing.best_score and standing.rounds > self._preparation:
+            # Of equal rounds the last, which has learnt most: one fact in dev may be on top from the second round on.
+            standing.improved = standing.rounds if score > standing.best_score else standing.improved
             standing.best_round, standing.best_score = standing.rounds, score
             checkpoint.save_weights(self.out / "checkpoint" / BEST, setup.algorithm.model(self.state))
         sentences = sum(weight for _, weight in self._losses)
@@ -258,7 +260,7 @@ class Execution:
         training, standing = self.setup.experiment.training, self.standing
         if standing.rounds >= training.rounds:
             return True
-        since = max(standing.best_round, self.setup.algorithm.unsettled(training.rounds))
+        since = max(standing.improved, self.setup.algorithm.unsettled(training.rounds))
         return standing.best_round > 0 and standing.rounds - since >= training.patience
 
     @property
