@@ -295,7 +295,7 @@ def test_check_counts_what_is_there(fedrel, tmp_path):
     assert found["splits"]["train"]["sentences_per_relation"] == {"NA": 9, "r0": 6, "r2": 3}
     assert (found["overlap"], found["notes"]) == (0, [])
     shown = fedrel("data", "check", tmp_path).out
-    assert "ready to run" in shown
+    assert "it runs, and the warnings say what not to trust" in shown
 
 
 def test_check_tells_of_carving_and_overlap_and_shows_odd_names(fedrel, tmp_path):

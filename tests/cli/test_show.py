@@ -55,6 +55,35 @@ def test_both_kinds_of_runs_are_shown(fedrel, tmp_path, scores, metric):
     assert shown.out.splitlines()[-2:] == ["upload  2.0 MB per platform and round", f"report  {folder}/report.html"]
 
 
+def test_a_score_is_read_beside_its_interval_ties_and_warnings(fedrel, tmp_path):
+    folder = make_run(tmp_path / "r", RANKED | {"ties": 1200}, "ap")
+    result = json.loads((folder / "result.json").read_text())
+    result |= {
+        "metric": "ap",
+        "intervals": {"dev": [0.25, 0.75], "test": None},
+        "trivial": {"constant": 0.01},
+        "too_little": ["dev has 1 fact, too few for anything; " + "x" * 200],
+        "calibration": {
+            "dev": {"ece_before": 0.3, "ece_after": 0.1},
+            "test": {"ece_before": 0.4, "ece_after": 0.2},
+        },
+    }
+    (folder / "result.json").write_text(json.dumps(result))
+    lines = fedrel("show", folder).out.splitlines()
+    assert "dev ap between 0.250 and 0.750 (95 %, by bootstrap)" in lines
+    assert "answers that need no model, test ap: all candidates alike 0.010" in lines
+    assert "calibration error: dev 0.300, after fitting 0.100; test 0.400, after fitting 0.200" in lines
+    assert "1,200 candidates of test share their score with others; scores are means over their orders" in lines
+    assert f"warning: {result['too_little'][0]}" in lines, "one line, however narrow the table is"
+    assert not any("ties" in line for line in lines)
+    result["calibration"]["dev"] = {"ece_before": None, "ece_after": None}
+    (folder / "result.json").write_text(json.dumps(result))
+    assert (
+        "calibration error: test 0.400, after fitting 0.200 (nothing could be fitted on dev)"
+        in fedrel("show", folder).out
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "line"),
     [

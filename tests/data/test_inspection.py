@@ -29,7 +29,8 @@ def test_every_format_with_labels(tmp_path, source):
     report = inspect(tmp_path)
     assert (report.kind, report.format) == ("labelled sentences", source)
     assert report.advice[-1] == f"fedrel run --set data.source={source} --set data.path={tmp_path}"
-    assert "ready to run" in report.advice[0]
+    assert "it runs, and the warnings say what not to trust" in report.advice[0]
+    assert report.too_little
     rows = "rows" if FORMATS[source].sentences else "documents"
     expected = {"train": (40,), "dev": (0,), "test": (4,)} if source == "biobert" else dict.fromkeys(report.parts, (4,))
     assert counts(report, rows) == expected

@@ -32,7 +32,7 @@ def test_every_platform_is_counted(tmp_path):
     assert report.passed_over == ["notes/readme.txt"]
     assert report.shared_pairs == {"train-dev": 0, "train-test": 0, "dev-test": 0}
     assert report.advice == [
-        "no pair is in both train and test: ready to run.",
+        "no pair is in both train and test: it runs, and the warnings say what not to trust.",
         f"fedrel run --set data.source=opennre --set data.path={tmp_path} --set partition.kind=folder",
     ]
     assert json.loads(json.dumps(report.as_json()))["splits"]["a"]["sentences_per_relation"] == {

@@ -12,9 +12,9 @@ import torch
 import typer
 
 from fedrel import config
-from fedrel.cli.console import err, out, print_json, say, tell
+from fedrel.cli.console import err, print_json, say, tell
 from fedrel.cli.progress import RunProgress
-from fedrel.cli.show import read_result, result_table
+from fedrel.cli.show import read_result, show_result
 from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import Setup, prepare, read_experiment, stacked_platforms
 from fedrel.experiment.divergence import begin_again
@@ -68,7 +68,7 @@ def _present(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         print_json(json.dumps(result, indent=1))
         return
-    out.print(result_table(result))
+    show_result(result)
     tell(f"result  {folder / 'result.json'}")
     tell(f"model   {folder / 'model'}")
     tell(f"report  {folder / 'report.html'}   (open it in a browser)", "bold")
@@ -88,11 +88,7 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
 
 def _execute(settings: config.Experiment, folder: Path, *, resume: bool) -> dict[str, Any]:
     setup = prepare(settings, say=say)
-    sentences = len(setup.dataset.train)
-    say(
-        f"{settings.method['name']} on {sentences:,} sentences held by {len(setup.sites)} platforms, "
-        f"{len(setup.sampler.cohort(0))} a round; {len(setup.dataset.relations) - 1} relations"
-    )
+    say(_what_runs(settings, setup))
     if setup.algorithm.preparation >= settings.training.rounds:
         say(
             f"warning: all {settings.training.rounds} rounds are preparation, of which the method wants "
@@ -124,6 +120,19 @@ def _execute(settings: config.Experiment, folder: Path, *, resume: bool) -> dict
     up, down = format_bytes(result["bytes"]["up"]), format_bytes(result["bytes"]["down"])
     say(f"best dev round {result['best_round']} of {result['rounds']}; {up} up, {down} down")
     return result
+
+
+def _what_runs(settings: config.Experiment, setup: Setup) -> str:
+    dataset, platforms = setup.dataset, len(setup.sites)
+    count = len(dataset.relations) - int(dataset.has_na)
+    relations = f"{count} {'relation' if dataset.has_pairs else 'label'}{'s' * (count != 1)}"
+    texts = "sentences" if dataset.has_pairs else "texts"
+    holders = (
+        f"held by {platforms:,} platforms, {len(setup.sampler.cohort(0)):,} a round"
+        if platforms > 1
+        else "of one holder (partition.platforms=… simulates a federation)"
+    )
+    return f"{settings.method['name']} on {len(dataset.train):,} {texts} {holders}; {relations}"
 
 
 def _on_gpu(setup: Setup) -> str:

@@ -48,7 +48,7 @@ def show(
     if json_:
         print_json(json.dumps(result if reached is None else {**result, "target": reached}, indent=1))
         return
-    out.print(result_table(result))
+    show_result(result)
     if rounds:
         tell(f"upload  {format_bytes(upload_per_platform(rounds))} per platform and round")
     if reached is not None:
@@ -140,8 +140,14 @@ _TRIVIAL = {  # answers that need no model
 }
 
 
-def result_table(result: dict[str, Any]) -> Table:
-    """The scores of a run, with notes on bytes, time and more below."""
+def show_result(result: dict[str, Any]) -> None:
+    """Prints the scores of a run and, below, what they should be read beside: intervals, trivial answers, warnings."""
+    out.print(_scores(result))
+    for note in _notes(result):
+        tell(note, "bold" if note.startswith("warning") else "")
+
+
+def _scores(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
     table.add_column("")
@@ -151,8 +157,11 @@ def result_table(result: dict[str, Any]) -> Table:
     dev = result["dev"]  # which may be too small for some of them
     table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
     table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
-    chosen = result.get("metric")
-    selection = result["selection"]
+    return table
+
+
+def _notes(result: dict[str, Any]) -> list[str]:
+    chosen, selection = result.get("metric"), result["selection"]
     intervals = [
         f"{split} {chosen} between {ends[0]:.3f} and {ends[1]:.3f}"
         for split, ends in result.get("intervals", {}).items()
@@ -172,8 +181,15 @@ def result_table(result: dict[str, Any]) -> Table:
             f"(all sentences: {selection['base_rate']:.0%})",
         )
     if calibration := result.get("calibration"):  # a run of an earlier version has none
-        before, after = (calibration["test"][name] for name in ("ece_before", "ece_after"))
-        notes.append(f"calibration error on test {before:.3f}, with the temperature fitted on dev {after:.3f}")
+        errors = [
+            f"{split} {found['ece_before']:.3f}, after fitting {found['ece_after']:.3f}"
+            for split in ("dev", "test")
+            if (found := calibration[split])["ece_after"] is not None
+        ]
+        fitted = "" if len(errors) == 2 else " (nothing could be fitted on dev)"
+        notes.append(f"calibration error: {'; '.join(errors)}{fitted}")
+    if ties := int(result["test"].get("ties", 0)):
+        notes.append(f"{ties:,} candidates of test share their score with others; scores are means over their orders")
     notes += [f"warning: {warning}" for warning in result.get("too_little", [])]
     for split, said in result.get("held_out", {}).items():
         left_out = f", without {', '.join(said['without'])}" if said["without"] else ""
@@ -181,6 +197,4 @@ def result_table(result: dict[str, Any]) -> Table:
     for platform, told in result.get("suspicions", {}).items():
         counts = f"left out of {told['left_out']} rounds, reported in {told['reported']} more"
         notes.append(f"{platform} sent outliers: {counts}; the first: {told['first']}")
-    table.caption = Text("\n".join(shown(note) for note in notes), "table.caption")
-    table.caption_justify = "left"
-    return table
+    return notes

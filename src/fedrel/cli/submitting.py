@@ -134,7 +134,7 @@ def _line(status: dict[str, Any]) -> str:
 
 
 def _present(kit: Kit, status: dict[str, Any], json_: bool) -> None:
-    from fedrel.cli.show import result_table
+    from fedrel.cli.show import show_result
 
     if status["state"] != "done":
         why = shown(str(status.get("why", "")), 1000)
@@ -142,7 +142,7 @@ def _present(kit: Kit, status: dict[str, Any], json_: bool) -> None:
     if json_:
         print_json(json.dumps(status["result"], indent=1))
         return
-    out.print(result_table(status["result"]))
+    show_result(status["result"])
     folder = Path(status["folder"])
     where = shown(str(folder)) if folder.is_dir() else f"{shown(str(folder))} on {kit.host}"
     tell(f"result  {where}", "bold")

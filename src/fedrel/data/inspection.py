@@ -25,7 +25,7 @@ from fedrel.data.loading import load
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import is_of_platforms
 from fedrel.data.platform_inspection import inspect_platforms
-from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run
+from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run, ready
 from fedrel.data.sources import require_useful, rules_of
 from fedrel.data.sufficiency import too_little
 from fedrel.errors import UserError, suggest
@@ -153,9 +153,11 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
     report.shared_rows = report.suspicious.in_two_splits()
     settings = (*as_set(data), *OF_TEXTS)
     try:
-        report.notes += [note for note in load(data).notes if "left out" not in note]
+        dataset = load(data)
+        report.notes += [note for note in dataset.notes if "left out" not in note]
+        report.too_little = too_little(dataset)
         report.advice = [
-            "texts with one label each: ready to run, with an extractor for plain text (text, bag or bert)."
+            f"texts with one label each, for an extractor of plain text (text, bag or bert): {ready(report)}."
         ]
     except UserError as error:
         report.advice = [f"texts with one label each, which `fedrel run` refuses as they are: {error}"]

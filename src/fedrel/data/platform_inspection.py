@@ -17,9 +17,10 @@ from fedrel.data.counting import add_counts, counts_of_file, held_by_several, sh
 from fedrel.data.loading import load
 from fedrel.data.partition import COORDINATOR, one_after_another
 from fedrel.data.platform_folders import files_of_platforms
-from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run
+from fedrel.data.reports import OF_TEXTS, Part, Report, as_set, command, next_run, ready
 from fedrel.data.sources import rules_of
 from fedrel.data.store import Dataset, Ints
+from fedrel.data.sufficiency import too_little
 
 
 def inspect_platforms(path: Path, place: Path, found: Detected, data: Data, say: Callable[[str], None]) -> Report:
@@ -45,13 +46,14 @@ def inspect_platforms(path: Path, place: Path, found: Detected, data: Data, say:
     report.shared_pairs = {f"{one}-{other}": shared(dataset, one, other) for one, other in combinations(SPLITS, 2)}
     report.shared_sentences = dataset.shared_sentences
     report.overlap = dataset.overlap
+    report.too_little = too_little(dataset)
     settings = [*as_set(data), "partition.kind=folder"]
     if dataset.has_pairs:
         blinded = FORMATS[found.source].blinded
         report.advice = list(next_run(report, dataset, blinded=blinded, settings=settings))
     else:
         words = [word for setting in (*settings, *OF_TEXTS) for word in ("--set", setting)]
-        report.advice = ["texts with one label each: ready to run.", command("fedrel", "run", *words)]
+        report.advice = [f"texts with one label each: {ready(report)}.", command("fedrel", "run", *words)]
     return report
 
 

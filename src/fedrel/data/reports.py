@@ -95,7 +95,8 @@ def as_set(data: config.Data) -> list[str]:
 def next_run(report: Report, dataset: Dataset, *, blinded: bool, settings: list[str]) -> Iterator[str]:
     """What should be known before labelled sentences are trained on, and the command to do so."""
     if report.overlap and dataset.gold:
-        yield f"{report.overlap:,} pairs are in both train and test, in sentences that people labelled: ready to run."
+        both = f"{report.overlap:,} pairs are in both train and test"
+        yield f"{both}, in sentences that people labelled: {ready(report)}."
     elif report.overlap:
         yield (
             f"{report.overlap:,} pairs are in both train and test: `fedrel run` wants data.allow_overlap=true for "
@@ -104,13 +105,18 @@ def next_run(report: Report, dataset: Dataset, *, blinded: bool, settings: list[
         settings = [*settings, "data.allow_overlap=true"]
     elif blinded or all(it.startswith(LOCAL) for it in dataset.entities):
         why = "are blinded" if blinded else "have no ids"
-        yield f"the entities {why}, so nobody can tell whether a pair is in both train and test: ready to run."
+        yield f"the entities {why}, so nobody can tell whether a pair is in both train and test: {ready(report)}."
     else:
-        yield "no pair is in both train and test: ready to run."
+        yield f"no pair is in both train and test: {ready(report)}."
     shared, sentences = report.shared_sentences["train-test"], dataset.distinct_sentences["test"]
     if shared and dataset.has_pairs:
         yield f"{shared:,} of the {sentences:,} sentences of test ({shared / sentences:.0%}) are in train too."
     yield command("fedrel", "run", *(part for setting in settings for part in ("--set", setting)))
+
+
+def ready(report: Report) -> str:
+    """What to expect of a run, in half a sentence."""
+    return "it runs, and the warnings say what not to trust" if report.too_little else "ready to run"
 
 
 def command(*words: str) -> str:

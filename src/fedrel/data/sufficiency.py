@@ -10,7 +10,6 @@ HANDFUL = 5  # facts of a relation, below which nothing can be learnt or told ab
 _DEV = 30  # facts of dev, below which a round that is chosen by it, and confidences, are chance
 _TRAIN = 100  # facts of train
 _NAMED = 4  # relations that a sentence names
-_MORE = "more text or a larger knowledge base would help"
 
 
 def too_little(dataset: Dataset, most: float | None = None) -> list[str]:
@@ -19,26 +18,43 @@ def too_little(dataset: Dataset, most: float | None = None) -> list[str]:
     """
     found = []
     train, dev = dataset.train, dataset.dev
-    name = ("relations" if dataset.gold else "facts") if dataset.has_pairs else "labelled texts"
+    one, several = _unit(dataset)
+    more = _more(dataset)
     if len(train) and (count := _facts(dataset, train)) < _TRAIN:
-        found.append(f"train has {count:,} {name}, too few to learn from: {_MORE}, or a pretrained encoder")
-    rare = _rare(dataset)
-    if rare:
+        counted = f"{count:,} {one if count == 1 else several}"
+        found.append(f"train has {counted}, too few to learn from: {more}, or a pretrained encoder")
+    if len(train) and (rare := _rare(dataset)):
         named = ", ".join(rare[:_NAMED]) + (" …" if len(rare) > _NAMED else "")
         all_ = len(dataset.relations) - int(dataset.has_na)
+        has, them = ("has", "it") if len(rare) == 1 else ("have", "them")
         found.append(
-            f"{len(rare)} of {all_} relations have fewer than {HANDFUL} {name} in train ({named}): do not trust "
-            f"predictions of them; {_MORE}, or leave them out"
+            f"{len(rare)} of {all_} {'relations' if dataset.has_pairs else 'labels'} {has} fewer than {HANDFUL} "
+            f"{several} in train ({named}): do not trust predictions of {them}; {more}, or leave {them} out"
         )
     if len(dev) and (count := _facts(dataset, dev)) < _DEV:
+        counted = f"{count:,} {one if count == 1 else several}"
         bound = f", and no confidence is above {most:.2f}" if most is not None and most < 1 else ""
         found.append(
-            f"dev has {count:,} {name}, too few to choose a round or fit confidences by: its scores are chance{bound}; "
-            "a larger dev would help (data.dev=0.3), or more text"
+            f"dev has {counted}, too few to choose a round or fit confidences by: its scores are chance{bound}; "
+            f"a larger dev would help (data.dev=0.3), or {more.removesuffix(' would help')}"
         )
     if len(train) and dataset.has_pairs and dataset.has_na and not dataset.gold and not _several(train):
         found.append("no fact of train has a second sentence, so there is nothing to choose: set method.name=none")
     return found
+
+
+def _more(dataset: Dataset) -> str:
+    """What would help. Only distant supervision has a knowledge base; labelled sets need labels."""
+    if not dataset.has_pairs:
+        return "more labelled texts would help"
+    return "more labelled sentences would help" if dataset.gold else "more text or a larger knowledge base would help"
+
+
+def _unit(dataset: Dataset) -> tuple[str, str]:
+    """What is counted: one, and several of it."""
+    if not dataset.has_pairs:
+        return "labelled text", "labelled texts"
+    return ("sentence with a relation", "sentences with a relation") if dataset.gold else ("fact", "facts")
 
 
 def _facts(dataset: Dataset, split: Split) -> int:
@@ -50,14 +66,14 @@ def _facts(dataset: Dataset, split: Split) -> int:
 
 
 def _rare(dataset: Dataset) -> list[str]:
-    """Relations that train has, but hardly."""
+    """Relations that train has hardly or, other than dev or test, not at all."""
     train = dataset.train
     if dataset.has_pairs and dataset.has_na and not dataset.gold:
         counts = np.bincount(np.asarray(train.facts)[:, 1].astype(np.int64), minlength=len(dataset.relations))
     else:
         counts = np.bincount(np.asarray(train.labels).astype(np.int64), minlength=len(dataset.relations))
     first = int(dataset.has_na)
-    return [dataset.relations[number] for number in range(first, len(counts)) if 0 < counts[number] < HANDFUL]
+    return [dataset.relations[number] for number in range(first, len(counts)) if counts[number] < HANDFUL]
 
 
 def _several(train: Split) -> bool:
