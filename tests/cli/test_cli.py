@@ -65,7 +65,7 @@ def test_a_run_writes_every_file_of_the_contract(finished):
     assert set(result) == RESULT
     assert set(result["bytes"]) == {"up", "down"}
     assert set(result["seconds"]) == {"total", "by_phase"}
-    assert set(result["dev"]) == set(result["test"]) == {*ranking.METRICS, "ties"}
+    assert set(result["dev"]) == set(result["test"]) == {*ranking.METRICS, "ties", "facts"}
     scores = [result[split][name] for split in ("dev", "test") for name in ranking.METRICS]
     assert all(0 <= value <= 1 and math.isfinite(value) for value in scores)
     assert (result["method"], result["seed"], result["rounds"]) == ("evidence", 1, 2)

@@ -291,6 +291,15 @@ def test_a_model_of_another_version_is_used_and_says_so(fedrel, here, monkeypatc
     assert strict(outcome.out)["calibration"]["ece_after"] is None
 
 
+def test_a_dev_set_that_supports_nothing_is_named_where_there_are_no_facts(fedrel, here):
+    setup = prepared()
+    save_model(here / "model", setup, setup.weights, Calibration(most=0.05))
+    outcome = fedrel(*ALL, "--out", "facts.jsonl", "--min-confidence", 0.5)
+    assert "confidences are no more than an order of the facts" in outcome.err
+    assert "no confidence is above 0.05: the dev set that this model was chosen on has too few facts" in outcome.err
+    assert "no facts: the model's dev set supports no confidence above 0.05; --min-confidence 0 shows" in outcome.out
+
+
 def test_a_knowledge_base_with_other_relations_is_remarked_on(fedrel, here):
     said = "no relation of the model is in kb: every fact will count as new, whatever its types\n"
     assert said not in fedrel(*ALL, "--out", "facts.jsonl").err

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score
 
 from fedrel.evaluation.heldout import by_relation, rank
+from fedrel.evaluation.ranking import worth_showing
 from fedrel.evaluation.selection import selection_quality
 from tests.helpers import random_split
 
@@ -62,6 +63,20 @@ def test_precision_of_the_first_n_exists_where_there_are_n():
         {"p@100", "p@200", "p@mean"},
         {"p@100", "p@200", "p@300", "p@mean"},
     ]
+
+
+def test_precision_of_the_first_n_is_worth_showing_where_there_are_n_facts():
+    for facts, names in (
+        (99, []),
+        (100, ["p@100"]),
+        (299, ["p@100", "p@200"]),
+        (300, ["p@100", "p@200", "p@300", "p@mean"]),
+    ):
+        metrics = rank(np.arange(2_000).reshape(1_000, 2), np.array([[n, 1] for n in range(facts)])).metrics()
+        assert metrics["facts"] == facts
+        assert worth_showing(metrics) == ["auc", "auc_2000", "ap", *names, "max_f1"]
+    assert worth_showing({"ap": 0.5, "p@100": 0.2}) == ["ap", "p@100"], "facts unknown"
+    assert worth_showing({"micro_f1": 0.5}) == ["micro_f1"]
 
 
 def test_auc_2000_looks_at_the_first_2000_predictions_only():

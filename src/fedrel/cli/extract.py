@@ -68,7 +68,8 @@ def extract(
     if extractor.saved.note:
         say(f"{model}: {extractor.saved.note}, which reads it")
     if extractor.calibration.ece_after is None:
-        say("the model has no calibration (its dev set had too little to learn it from): confidences are raw scores")
+        what = "raw scores" if extractor.calibration.most >= _SURE else "no more than an order of the facts"
+        say(f"the model has no calibration (its dev set had too little to learn it from): confidences are {what}")
     if extractor.calibration.most < _SURE:
         say(
             f"no confidence is above {extractor.calibration.most:.2f}: the dev set that this model was chosen on has "
@@ -115,6 +116,9 @@ def extract(
         return
     if not best:
         nothing = f"none is held for {min_confidence:g} likely" if counts["pairs"] else "no two entities in a sentence"
+        if counts["pairs"] and extractor.calibration.most < min_confidence:
+            nothing = f"the model's dev set supports no confidence above {extractor.calibration.most:.2f}"
+            nothing += "; --min-confidence 0 shows them in their order"
         tell(f"no facts: {nothing} ({counts['pairs']:,} pairs of entities)")
     _show(summary, documents, best)
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
+from fedrel.evaluation.ranking import worth_showing
 from fedrel.util.escaping import shown
 from fedrel.util.units import format_bytes
 
@@ -151,10 +152,10 @@ def _scores(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
     table.add_column("")
-    metrics = [name for name in result["test"] if name != "ties"]
+    metrics = worth_showing(result["test"])
     for metric in metrics:
         table.add_column(Text(metric), justify="right")
-    dev = result["dev"]  # which may be too small for some of them
+    dev = {name: result["dev"][name] for name in worth_showing(result["dev"])}  # it may be too small for some of them
     table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
     table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
     return table

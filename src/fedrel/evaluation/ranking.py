@@ -9,6 +9,7 @@ papers report) and `ap` (average precision).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ Bools = npt.NDArray[np.bool_]
 
 METRICS = ("auc", "auc_2000", "ap", "p@100", "p@200", "p@300", "p@mean", "max_f1")
 _TOPS = (100, 200, 300)
+_COUNTS = ("ties", "facts")  # beside the metrics
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class Ranking:
         return np.cumsum(self.right) / max(self.facts, 1)
 
     def metrics(self) -> dict[str, float]:
-        """The metrics named in METRICS, and the number of `ties`. P@N of fewer than N candidates does not exist and is
-        left out; `p@mean` is the mean of those that do.
+        """The metrics named in METRICS, and the numbers of `ties` and of `facts`. P@N of fewer than N candidates does
+        not exist and is left out; `p@mean` is the mean of those that do.
         """
         facts, ends, found = max(self.facts, 1), np.cumsum(self.size), np.cumsum(self.right)
         reached = np.interp(_TOPS, np.r_[0, ends], np.r_[0, found])
@@ -86,6 +88,7 @@ class Ranking:
             **at,
             "max_f1": float((2 * found / (ends + facts)).max(initial=0.0)),  # highest at the end of a group
             "ties": self.ties,
+            "facts": self.facts,
         }
 
     def curve(self, points: int = 400) -> dict[str, list[float]]:
@@ -142,6 +145,15 @@ class Ranking:
         first = np.divide(found, before, out=np.zeros_like(found), where=before > 0)
         rest = gain * more + (found - gain * before) * _harmonic_between(before, more)
         return np.where(taken > 0, first + rest, 0.0)
+
+
+def worth_showing(metrics: Mapping[str, float]) -> list[str]:
+    """The names of those metrics that say something of a model, in their order: no counts, and P@N only where there are
+    N facts, since with fewer even a perfect ranking has a low one.
+    """
+    facts = metrics.get("facts", np.inf)  # unknown for a run of an earlier version
+    beyond = {f"p@{n}" for n in _TOPS if n > facts and f"p@{n}" in metrics}
+    return [name for name in metrics if name not in (*_COUNTS, *beyond, *(["p@mean"] if beyond else []))]
 
 
 def _harmonic_between(before: Floats, count: Floats) -> Floats:

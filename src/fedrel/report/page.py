@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
+from fedrel.evaluation.ranking import worth_showing
 from fedrel.report import charts
 from fedrel.report.heatmap_svg import confusion_chart, labels_chart
 from fedrel.util.escaping import shown
@@ -81,6 +82,7 @@ def _contents(folder: Path) -> dict[str, Any]:
     classified = "classes" in details
     meanings = _MEANINGS if details["data"].get("na", True) else _MEANINGS | _WITHOUT_NA
     rows = details["classes"] if classified else details["relations"]
+    shown_metrics = worth_showing(result["test"])
     ranked = [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
     return {
         "result": result,
@@ -89,7 +91,7 @@ def _contents(folder: Path) -> dict[str, Any]:
         "data": details["data"],
         "platforms": len(held),
         "pairs": details["data"].get("has_pairs", True) and details["data"].get("pairs"),
-        "scores": [_score_tile(name, meanings[name], result, metric) for name in meanings if name in result["test"]],
+        "scores": [_score_tile(name, meanings[name], result, metric) for name in meanings if name in shown_metrics],
         "warm_up": any(not line["selection"] for line in rounds),
         "losses": any(line["loss"] is not None for line in rounds),
         "charts": _charts(details, rounds, metric, result["best_round"]),
@@ -200,7 +202,7 @@ def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str
         "name": name,
         "meaning": meaning,
         "test": result["test"][name],
-        "dev": result["dev"].get(name),  # which may be too small for it
+        "dev": result["dev"][name] if name in worth_showing(result["dev"]) else None,  # which may be too small for it
         "chooses": name == chooses,
         "interval": result.get("intervals", {}).get("test") if name == chooses else None,
         "trivial": max(result.get("trivial", {}).values(), default=None) if name == chooses else None,
