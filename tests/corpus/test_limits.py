@@ -1,5 +1,6 @@
 """Files that would fill the memory: a limit, and a sentence that names it."""
 
+import json
 import resource
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from fedrel.corpus import FORMATS, Skipped, checks, i2b2, xml_elements
+from fedrel.corpus.detection import detect
 from fedrel.errors import UserError
 
 MARKS = "\n".join(f"T{number}\tDrug 0 4\tZinc" for number in range(1, 12))
@@ -100,3 +102,30 @@ def test_a_hundred_megabytes_in_a_line_take_less_than_a_gigabyte(tmp_path, name)
     )
     assert done.returncode == (0 if name == "a.txt" else 2), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "row"),
+    [
+        ("triples", {"text": "ab " * 4_000, "triple_list": [["ab", "r", "ab"]]}),
+        ("bere", {"sentence": "ab " * 4_000, "head": {"word": "ab"}, "tail": {"word": "ab"}, "relation": "r"}),
+    ],
+)
+def test_the_tokens_of_too_long_a_sentence_are_never_in_memory(tmp_path, monkeypatch, source, row):
+    monkeypatch.setattr(checks, "LONGEST_SENTENCE", 1_000)
+    monkeypatch.setattr(checks, "tokenize", None)
+    (tmp_path / "train.json").write_text(json.dumps([row]))
+    skipped, form = Skipped(), FORMATS[source]
+    read = form.documents or form.sentences
+    assert read
+    assert not list(read(tmp_path / "train.json", skipped))
+    assert "a sentence of 4,000 tokens; at most 1,000 are read" in skipped.broken_examples[0]
+
+
+def test_a_long_first_record_is_recognised_as_far_as_a_record_may_go(tmp_path):
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps([{"text": "ab " * 2_000_000, "triple_list": [["ab", "r", "ab"]]}]))
+    assert detect(path).source == "triples"
+    path.write_text(json.dumps({"text": "ab " * 6_000_000, "triple_list": [["ab", "r", "ab"]]}))
+    with pytest.raises(UserError, match=r"the first record is too long to tell the format by, more than 16 MB"):
+        detect(path)

@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from fedrel.corpus.checks import check_length
+from fedrel.corpus.checks import check_length, sentence_tokens
 from fedrel.corpus.rules import UNDIRECTED, Rules, digest
 from fedrel.corpus.sentences import sentence_spans
-from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import NA, Annotation, Document, Instance, Mention, Skipped
 from fedrel.errors import UserError
 
@@ -219,7 +219,7 @@ class _Words:
         start, end = span
         self.where, self.copy = where, copy
         if document.tokens is None:
-            self.tokens, begins, ends = tokenize(document.text[start:end])
+            self.tokens, begins, ends = sentence_tokens(document.text[start:end], where)
             self.begins, self.ends = [start + it for it in begins], [start + it for it in ends]
         else:
             first = bisect_left(document.tokens, (start, start))
