@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from fedrel.kernels.dropout import Draws
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
 from fedrel.learning.proximal import Pull
+from fedrel.util.parallel import cores
 from fedrel.util.profiling import timed
 
 WORDS = "words"  # the name of the word table among the weights
@@ -78,7 +80,7 @@ class Model(nn.Module):
         self.words_in_use, self._whole_words = shard.vocabulary_at(table.device), table
         self.encoder.words.load(table.index_select(0, self.words_in_use).to(self.device))
         if self.encoder.frozen and isinstance(shard, PieceShard) and not shard.kept:
-            shard.kept.append(self.vectors(shard))
+            shard.kept.append(self._frozen_part(shard))
 
     def trained(self, shard: Shard, sentences: Tensor, pull: Pull | None = None) -> Named:
         """What training on these sentences made of the weights; the word table as a patch of its touched rows, unless
@@ -131,6 +133,19 @@ class Model(nn.Module):
         self.eval()
         parts = [self._read(batch) for batch in self._chunks(shard)]
         return torch.cat(parts) if parts else torch.zeros(0, self.encoder.hidden, device=self.device)
+
+    @timed("score")
+    def _frozen_part(self, shard: Shard) -> Tensor:
+        """(S, W) what the frozen encoder makes of all sentences, where the model is; on a CPU by all of its cores."""
+        self.eval()
+        here = shard.at(self.device)
+
+        @torch.no_grad()
+        def encode(chunk: tuple[int, int]) -> Tensor:
+            return self.encoder.frozen_part(here.bags_between(*chunk).to(self.device))
+
+        with ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1) as pool:
+            return torch.cat(list(pool.map(encode, shard.chunks(self.device))))
 
     @torch.no_grad()
     def log_probabilities(self, shard: Shard) -> Tensor:
@@ -194,7 +209,7 @@ class Model(nn.Module):
 
     def _read(self, batch: Batch) -> Tensor:
         """(S, H) the sentence vectors."""
-        return self.encoder.encode(batch) if batch.vectors is None else batch.vectors
+        return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         here = shard.at(self.device)
