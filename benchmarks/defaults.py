@@ -70,6 +70,7 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
         "interval": result["intervals"]["test"],
         "rounds": result["rounds"],
         "seconds": result["seconds"]["total"],
+        "up": result["bytes"]["up"],
     }
 
 

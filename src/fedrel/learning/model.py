@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -26,6 +26,10 @@ from fedrel.util.profiling import timed
 WORDS = "words"  # the name of the word table among the weights
 
 
+def _nobody_asks(done: int, all_: int) -> None:
+    pass
+
+
 class Model(nn.Module):
     """An encoder, a linear classifier over R relations, and a denoiser."""
 
@@ -42,6 +46,9 @@ class Model(nn.Module):
         self.encoder = encoder
         self.classifier = nn.Linear(encoder.hidden, relations, bias=bias)
         self.denoiser = denoiser
+        # Called while a frozen encoder reads a shard, with the sentences that it has read and all of them. A function,
+        # not a method: a twin of the model would copy the method's object.
+        self.on_read: Callable[[int, int], None] = _nobody_asks
         self.frozen_words = frozen_words  # (V, D), the same on every platform, never sent
         self.words_in_use = torch.zeros(1, dtype=torch.int64)  # (v,) rows of the whole table that were loaded
         self._whole_words = torch.zeros(0)  # (V, D) as it was loaded, where it is trained
@@ -144,8 +151,12 @@ class Model(nn.Module):
         def encode(chunk: tuple[int, int]) -> Tensor:
             return self.encoder.frozen_part(here.bags_between(*chunk).to(self.device))
 
+        parts: list[Tensor] = []
         with ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1) as pool:
-            return torch.cat(list(pool.map(encode, shard.chunks(self.device))))
+            for part in pool.map(encode, shard.chunks(self.device)):
+                parts.append(part)
+                self.on_read(sum(map(len, parts)), len(shard))
+        return torch.cat(parts)
 
     @torch.no_grad()
     def log_probabilities(self, shard: Shard) -> Tensor:
