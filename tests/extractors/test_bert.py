@@ -20,6 +20,7 @@ from fedrel.experiment.execution import Execution
 from fedrel.experiment.models import assemble
 from fedrel.experiment.saved import load_model
 from fedrel.extractors.bert import BERT, _takes_finished_mask, pretrained, rebuilt
+from fedrel.kernels.dropout import Draws
 from fedrel.learning.fit import Work, _backward, fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
@@ -131,6 +132,27 @@ def test_a_hidden_layer_on_the_lower_layers_of_a_frozen_encoder_is_what_trains()
     assert fitted.steps == 2
     assert not torch.equal(model.weights()["encoder.layer.weight"], model.start["encoder.layer.weight"])
     assert torch.equal(shard.kept[0], kept)
+
+
+def test_mentions_are_hidden_in_training_from_the_layer_that_is_trained_and_what_is_between_never():
+    model, _, shard = model_of(encoder="frozen", hidden=5, hide=0.75)
+    encoder, width = model.encoder, model.encoder.body.config.hidden_size
+    many = torch.ones(2_000, 3 * width)
+    encoder.draws = Draws(7)
+    shown = encoder._mentions_shown(many).view(2_000, 3, width)
+    assert torch.equal(shown, shown[:, :, :1].expand_as(shown))  # whole mentions
+    assert set(shown[:, :2].unique().tolist()) == {0.0, 4.0}
+    assert 0.2 < float((shown[:, :2, 0] > 0).float().mean()) < 0.3
+    assert bool((shown[:, 2] == 1).all())
+    model.eval()
+    assert torch.equal(encoder.trained_part(shard.kept[0]), encoder.trained_part(shard.kept[0]))
+    model.train()
+    assert not torch.equal(encoder.trained_part(shard.kept[0]), encoder.trained_part(shard.kept[0]))
+    encoder.draws = None  # nothing is dropped
+    model.eval()
+    without = encoder.trained_part(shard.kept[0])
+    model.train()
+    assert torch.equal(encoder.trained_part(shard.kept[0]), without)
 
 
 def test_mentions_that_overlap_have_nothing_between_them():

@@ -70,6 +70,7 @@ class Extractor:
     encoder: Literal["trainable", "frozen"] = "trainable"
     layers: int = number(0, low=0, high=1_000)  # of the transformer, from below, that are used; 0: all
     hidden: int = number(0, low=0, high=100_000)  # width of a layer that is trained on a frozen encoder; 0: none
+    hide: float = number(0.5, low=0, high=0.99)  # of parts, below that layer: share of mentions hidden in training
     lora: int = number(0, low=0, high=1_024)  # rank; 0: all weights are trained and sent
     # of the others
     vectors: str = "random"  # or "glove", or a file

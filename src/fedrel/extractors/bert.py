@@ -24,6 +24,7 @@ from fedrel.encoding.shard import Batch
 from fedrel.errors import UserError
 from fedrel.extractors.encoder import Encoder
 from fedrel.extractors.word_table import WordTable
+from fedrel.kernels.dropout import kept
 
 PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum", "parts"), ("cls", "mean")
 _CONFIG = "encoder/config.json"
@@ -45,6 +46,7 @@ class BERT(Encoder):
         self.frozen = settings.encoder == "frozen"
         self.layer = nn.Linear(read, settings.hidden) if settings.hidden else None
         self.hidden = settings.hidden or read
+        self.hide = settings.hide
         self.finished_mask = _takes_finished_mask(body)
         # Like any table of word vectors: only the rows that a platform's text uses are trained there, and travel.
         self.words = WordTable(width, trainable=not self.frozen and not settings.lora)
@@ -60,7 +62,19 @@ class BERT(Encoder):
     def trained_part(self, vectors: Tensor) -> Tensor:
         if self.layer is None:
             return vectors
-        return F.gelu(self.layer(self.drop(vectors.to(self.layer.weight.dtype))))
+        vectors = vectors.to(self.layer.weight.dtype)
+        if self.training and self.pooling == "parts" and self.hide and self.draws is not None:
+            vectors = vectors * self._mentions_shown(vectors)
+        return F.gelu(self.layer(self.drop(vectors)))
+
+    def _mentions_shown(self, vectors: Tensor) -> Tensor:
+        """(S, W) dropout of whole mentions: a layer that sees who is written about all the time learns by heart which
+        names a fact has, wrong labels included. What stands between the mentions is always shown.
+        """
+        assert self.draws is not None
+        shown = kept(vectors.new_empty(len(vectors), 2), self.draws.next_key(), self.hide)
+        of_parts = torch.cat([shown, torch.ones_like(shown[:, :1])], dim=1)  # (S, 3)
+        return of_parts.repeat_interleave(vectors.shape[1] // 3, dim=1)
 
     def frozen_part(self, batch: Batch) -> Tensor:
         """(S, W) the vectors of the transformer, which is frozen or not. Those that a layer is trained on are kept for
