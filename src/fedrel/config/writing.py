@@ -19,6 +19,7 @@ def to_table(experiment: Experiment) -> dict[str, object]:
 
 
 def to_toml(table: Table) -> str:
+    """A table as TOML: its plain values first, then its sections."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     lines = [f"{key} = {as_toml(value)}" for key, value in plain.items()]
     for name, values in table.items():

@@ -226,8 +226,8 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         division = divide(dataset, experiment.partition, experiment.seed)
     apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     # Platforms with folders of their own could be a federation, where nobody knows this beforehand
-    typical = None if apart else typical_sentences(division)
-    experiment = with_rate(experiment, typical, platforms=len(division.platforms), say=say)
+    typical, platforms = (None, None) if apart else (typical_sentences(division), len(division.platforms))
+    experiment = with_rate(experiment, typical, platforms=platforms, say=say)
     encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
     held_out = _held_out(dataset) if apart else {}
