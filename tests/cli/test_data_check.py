@@ -1,6 +1,7 @@
 """`fedrel data check`: what a person reads, what a machine reads, and one sentence for every mistake."""
 
 import json
+import shutil
 
 import pytest
 
@@ -134,3 +135,48 @@ def test_rows_in_two_splits_are_named(fedrel, tmp_path):
     assert "duplicate rows: 7" in told
     found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
     assert [len(it) for it in found["shared_rows_first"].values()] == [5]
+
+
+def test_places_in_an_archive_are_named_as_the_user_would(fedrel, tmp_path):
+    """Of what was left out, of duplicates, and in a refusal; not by where it was unpacked."""
+    (tmp_path / "data").mkdir()
+    WRITERS["nyt10"](tmp_path / "data", 200)
+    train = (tmp_path / "data/train.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "data/train.txt").write_text("".join([*train, train[0], "broken\n"]))
+    archive = shutil.make_archive(str(tmp_path / "corpus"), "zip", tmp_path / "data")
+    found = json.loads(fedrel("data", "check", archive, "--json").out)
+    assert found["skipped"]["first"][0].startswith(f"{archive}/train.txt:202: ")
+    assert found["suspicious"]["duplicate rows"]["first"] == [
+        f"{archive}/train.txt:201: the same as {archive}/train.txt:1"
+    ]
+    assert (
+        fedrel("data", "check", archive, "--strict")
+        .err.splitlines()[-1]
+        .startswith(f"fedrel: {archive}/train.txt:202: ")
+    )
+
+
+def test_an_empty_train_beside_labelled_splits_is_a_mistake_and_no_plain_text(refused, tmp_path):
+    WRITERS["spert"](tmp_path, 4)
+    (tmp_path / "made_train.json").write_text("")
+    assert refused("data", "check", tmp_path).endswith("train.json: no sentences; train needs at least one")
+
+
+def test_a_line_that_is_not_utf8_is_a_broken_row_wherever_it_stands(fedrel, tmp_path):
+    WRITERS["nyt10"](tmp_path, 200)
+    rows = (tmp_path / "train.txt").read_bytes().splitlines(keepends=True)
+    for place in (0, 150):
+        broken = [*rows]
+        broken[place] = broken[place].replace(b" ", b" \xe9", 1)
+        (tmp_path / "train.txt").write_bytes(b"".join(broken))
+        found = json.loads(fedrel("data", "check", tmp_path, "--json").out)
+        assert found["skipped"]["reasons"] == {"not UTF-8 text; convert the file to UTF-8": 1}
+
+
+def test_triples_in_an_unknown_layout_are_not_taken_for_plain_text(refused, fedrel, tmp_path):
+    row = {"text": "Ann Lee wrote a book on Bonn .", "spo_list": [{"subject": "Ann Lee", "object": {"@value": "Bonn"}}]}
+    (tmp_path / "train.json").write_text(json.dumps(row) + "\n")
+    assert 'which would leave out "spo_list" (--source jsonl reads it so)' in refused("data", "check", tmp_path)
+    words = {"text": row["text"], "keywords": ["Ann Lee", "Bonn"]}
+    (tmp_path / "train.json").write_text(json.dumps(words) + "\n")
+    assert fedrel("data", "check", tmp_path).code == 0

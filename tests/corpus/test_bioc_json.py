@@ -255,7 +255,7 @@ def test_whatever_stands_anywhere_it_is_read_or_counted(tmp_path_factory, data):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{\n", "not JSON ("),
+        ("{\n", "not JSON from here on"),
         ('{\n"documents": 1}', '"documents" must be a list'),
         ('{\n"x": 1}', 'neither "documents" nor "passages" is in it'),
         ('{\n"x": ' + "9" * 5_000 + "}", "a number of too many digits"),

@@ -68,7 +68,7 @@ def refused(path, content: str | bytes) -> str:
 
 def test_passages_become_one_text_with_the_offsets_of_the_file(path):
     [found], skipped = read(path, GOOD)
-    assert (found.id, found.where) == ("12", f"{path}:2")
+    assert (found.id, found.where) == ("12", f"{path}:2: document 12")
     assert found.text == "Café & aspirin\n\n\n\n\n\nAspirin eases headache."
     assert found.annotations == (
         Annotation("1", 20, 27, "Drug", "MESH:D001241", ("MESH:D001241",)),

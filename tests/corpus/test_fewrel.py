@@ -88,7 +88,7 @@ def test_broken_relations_are_counted_and_all_of_a_kind_together(path):
         ("3", "not a JSON object such as"),
         (json.dumps(DATA)[:-9], "is the file damaged or cut off"),
         ('{"P19": ' + "[" * 100_000, "too deep to read"),
-        ("", "not JSON"),
+        ("", "not a JSON object"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(path, content, says):

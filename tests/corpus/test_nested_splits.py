@@ -288,3 +288,25 @@ def test_every_format_is_found_two_folders_down(tmp_path, source):
     assert {name: part.counts for name, part in report.parts.items()} == {
         name: part.counts for name, part in plain.parts.items()
     }
+
+
+def test_dev_or_test_in_a_folder_of_its_name_beside_train_is_the_split(tmp_path):
+    """TPLinker's release: the whole of test, and parts of it, in a folder."""
+    row = '[{"text": "Ann saw Bonn .", "triple_list": [["Ann", "saw", "Bonn"]]}]'
+    names = ("train_data.json", "valid_data.json", "test_data/test_triples.json", "test_data/test_triples_1.json")
+    place(tmp_path, {**dict.fromkeys(names, row), "rel2id.json": '{"saw": 0}'})
+    assert find_splits(tmp_path, "triples") == {
+        "train": tmp_path / "train_data.json",
+        "dev": tmp_path / "valid_data.json",
+        "test": tmp_path / "test_data/test_triples.json",
+    }
+    assert passed_over(tmp_path, "triples") == ("rel2id.json", "test_data/test_triples_1.json")
+
+
+def test_several_archives_in_a_folder_are_named_as_they_are(tmp_path):
+    (tmp_path / "both").mkdir()
+    for name, source in (("one", "tacred"), ("two", "dygie")):
+        (tmp_path / name).mkdir()
+        WRITERS[source](tmp_path / name, 4)
+        zipped(tmp_path / "both" / f"{name}.zip", tmp_path / name)
+    assert refusal(tmp_path / "both").endswith("name one of them: one.zip (tacred), two.zip (dygie)")

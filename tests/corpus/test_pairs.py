@@ -272,3 +272,16 @@ def test_entities_of_two_copies_of_a_text_are_not_the_same():
     found = list(instances(lambda: [document("A b.", "A:x, b:y", ("A", "r", "b"), id_=id_) for id_ in "12"], Skipped()))
     assert found[0].document == found[1].document
     assert found[0].head.local != found[1].head.local
+
+
+def test_a_mention_of_two_entities_is_of_as_many_facts_as_relations_mean():
+    text = "Zincol caused renal and hepatic failure."
+    marked = (
+        Annotation("T1", 0, 6, "drug", "D1", ("D1",)),
+        Annotation("T2", 14, 39, "disease", "D2|D3", ("D2", "D3")),
+    )
+    stated = (("D1", "causes", "D2"), ("D1", "causes", "D3"), ("T1", "causes", "D3"))
+    skipped = Skipped()
+    found = list(instances(lambda: [Document("d", text, marked, stated)], skipped))
+    assert [(it.head.id, it.relation, it.tail.id) for it in found] == [("D1", "causes", "D2"), ("D1", "causes", "D3")]
+    assert skipped.reasons == {"the relation is stated twice for the same two mentions": 1}

@@ -37,7 +37,9 @@ def test_a_relation_that_was_agreed_on_is_one_whatever_it_is_called():
     assert Labels(Rules(), frozenset({"Other"}))("Other") == "Other"
 
 
-@pytest.mark.parametrize("label", ["negative", "not_sure", "rel:none", "no interaction", "0"])
+@pytest.mark.parametrize(
+    "label", ["negative", "not_sure", "rel:none", "no interaction", "0", "none of the above", "No association"]
+)
 def test_a_label_that_looks_like_none_of_them_is_named(label):
     labels = Labels(Rules())
     assert labels(label) == label

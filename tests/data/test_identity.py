@@ -134,7 +134,11 @@ NAMES = (("Ann Lee", "Bonn", "Q1"), ("ann_lee", "BONN", ""), ("Ann  Lee", "Bonn"
     ("identity", "pairs", "said"),
     [
         ("id", 4, "train: 2 sentences with an entity that is known in its own document alone (it has no id;"),
-        ("name", 2, "train: 4 entities by name, 2 of them in several spellings (data.identity)"),
+        (
+            "name",
+            2,
+            "train: 4 entities by name, 2 of them in several documents or sentences and 2 in several spellings (data.",
+        ),
         ("document", 4, "train: 4 sentences with an entity that is known in its own document alone (data.identity)"),
     ],
 )

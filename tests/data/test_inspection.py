@@ -308,3 +308,18 @@ def test_a_path_is_quoted_in_what_to_do_next(tmp_path):
     folder.mkdir()
     WRITERS["opennre"](folder, 4)
     assert inspect(folder).advice[-1].endswith(f"""--set 'data.path={tmp_path}/my data; it'"'"'s'""")
+
+
+def test_relations_that_the_file_states_are_counted_whatever_became_of_them(tmp_path):
+    """One has a row, one is of two sentences, and the concept of one is marked nowhere."""
+    rows = [
+        f"{place}|t|Zincol{place} caused gout.\n{place}|a|Ague came.\n"
+        f"{place}\t0\t{6 + len(str(place))}\tZincol{place}\tChemical\tC{place}\n"
+        f"{place}\t{14 + len(str(place))}\t{18 + len(str(place))}\tgout\tDisease\tD1\n"
+        f"{place}\t{20 + len(str(place))}\t{24 + len(str(place))}\tAgue\tDisease\tD2\n"
+        f"{place}\tCID\tC{place}\tD1\n{place}\tCID\tC{place}\tD2\n{place}\tCID\tC{place}\tD9\n"
+        for place in range(10, 20)
+    ]
+    (tmp_path / "train.pubtator").write_text("\n".join(rows))
+    train = inspect(tmp_path).parts["train"].counts
+    assert (train["gold_relations"], train["relations_without_a_row"]) == (30, 20)

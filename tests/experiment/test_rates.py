@@ -40,6 +40,17 @@ def test_the_rate_follows_the_steps_of_a_platform_unless_one_is_given(settings, 
     assert (chosen.lr, chosen.lr_auto) == (rate, False)
 
 
+@pytest.mark.parametrize(
+    ("fraction", "platforms", "rate"),
+    [(1.0, 2, 0.3), (0.1, 20, 0.14), (0.1, None, 0.14), (0.1, 100, 0.24), (0.1, 1_000, 0.3), (0.5, 2, 0.11)],
+)
+def test_the_rate_is_smaller_where_few_platforms_are_active(fraction, platforms, rate):
+    experiment = config.read(None, [f"training.fraction={fraction}"])
+    assert with_rate(experiment, 1_067, platforms=platforms).training.lr == rate
+    adamw = config.read(None, [f"training.fraction={fraction}", "training.optimizer=adamw"])
+    assert with_rate(adamw, 1_067, platforms=platforms).training.lr == 0.001
+
+
 def test_a_training_section_made_in_code_has_the_rate_that_it_says():
     assert (Training().lr, Training().lr_auto) == (1.0, False)
 

@@ -20,6 +20,7 @@ from fedrel.experiment.execution import Execution
 from fedrel.experiment.models import assemble
 from fedrel.experiment.saved import load_model
 from fedrel.extractors.bert import BERT, _takes_finished_mask, pretrained, rebuilt
+from fedrel.kernels.dropout import Draws
 from fedrel.learning.fit import Work, _backward, fit
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import Named, apply_patch
@@ -74,7 +75,13 @@ def refusal(**settings) -> str:
 # ---------------------------------------------------------------------------------------------- vectors
 
 
-@pytest.mark.parametrize("pooling", ["max", "sum", "cls+sum", "cls", "mean"])
+def parts_of(states: Any, a: int, b: int, c: int, d: int) -> list[Any]:
+    """The means of head, tail and what lies between, each with mean 0 and variance 1."""
+    means = [states[x:y].mean(0) for x, y in ((a, b), (c, d), (min(b, d), max(a, c)))]
+    return [(it - it.mean()) / (it.var(correction=0) + 1e-5).sqrt() for it in means]
+
+
+@pytest.mark.parametrize("pooling", ["max", "sum", "cls+sum", "parts", "cls", "mean"])
 def test_pooling_is_what_it_says(pooling):
     pairs = pooling not in ("cls", "mean")
     model, _, shard = model_of(pooling=pooling, pairs=pairs)
@@ -88,6 +95,7 @@ def test_pooling_is_what_it_says(pooling):
             "max": lambda h=head, t=tail: torch.cat([h.max(0).values, t.max(0).values]),
             "sum": lambda h=head, t=tail: torch.cat([h.sum(0), t.sum(0)]),
             "cls+sum": lambda s=states, h=head, t=tail: torch.cat([s[0], h.sum(0), t.sum(0)]),
+            "parts": lambda s=states, p=(a, b, c, d): torch.cat(parts_of(s, *p)),
             "cls": lambda s=states: s[0],
             "mean": lambda s=states: s.mean(0),
         }[pooling]()
@@ -97,6 +105,70 @@ def test_pooling_is_what_it_says(pooling):
 def test_the_default_pooling_is_sum_for_pairs_and_mean_for_texts():
     assert model_of()[0].encoder.pooling == "sum"
     assert model_of(pairs=False)[0].encoder.pooling == "mean"
+
+
+def test_a_hidden_layer_on_the_lower_layers_of_a_frozen_encoder_is_what_trains():
+    model, _, shard = model_of(encoder="frozen", hidden=5, layers=1)
+    whole, _, _ = model_of(encoder="frozen", pooling="sum")
+    encoder = model.encoder
+    assert (encoder.pooling, encoder.hidden, len(encoder.body.encoder.layer)) == ("parts", 5, 1)
+    assert len(whole.encoder.body.encoder.layer) > 1
+    assert sorted(model.weights()) == [
+        "classifier.bias",
+        "classifier.weight",
+        "encoder.layer.bias",
+        "encoder.layer.weight",
+    ]
+    [kept] = shard.kept
+    for row in range(3):  # the last sentence has mentions of more pieces than fit
+        a, b, c, d = shard.spans[row].tolist()
+        expected = torch.cat(parts_of(states_of(model, shard, row), a, b, c, d))
+        torch.testing.assert_close(
+            kept[row].float(), expected, rtol=0, atol=0.05 if encoder.precision == "auto" else 1e-3
+        )
+    by_hand = torch.nn.functional.gelu(encoder.layer(kept.float()))
+    torch.testing.assert_close(model.vectors(shard), by_hand.detach(), rtol=0, atol=1e-6)
+    fitted = fit(model, shard, Training(epochs=2, optimizer="adamw", dropout=0.3), lr=0.1, seed=1)
+    assert fitted.steps == 2
+    assert not torch.equal(model.weights()["encoder.layer.weight"], model.start["encoder.layer.weight"])
+    assert torch.equal(shard.kept[0], kept)
+
+
+def test_mentions_are_hidden_in_training_from_the_layer_that_is_trained_and_what_is_between_never():
+    model, _, shard = model_of(encoder="frozen", hidden=5, hide=0.75)
+    encoder, width = model.encoder, model.encoder.body.config.hidden_size
+    many = torch.ones(2_000, 3 * width)
+    encoder.draws = Draws(7)
+    shown = encoder._mentions_shown(many).view(2_000, 3, width)
+    assert torch.equal(shown, shown[:, :, :1].expand_as(shown))  # whole mentions
+    assert set(shown[:, :2].unique().tolist()) == {0.0, 4.0}
+    assert 0.2 < float((shown[:, :2, 0] > 0).float().mean()) < 0.3
+    assert bool((shown[:, 2] == 1).all())
+    model.eval()
+    assert torch.equal(encoder.trained_part(shard.kept[0]), encoder.trained_part(shard.kept[0]))
+    model.train()
+    assert not torch.equal(encoder.trained_part(shard.kept[0]), encoder.trained_part(shard.kept[0]))
+    encoder.draws = None  # nothing is dropped
+    model.eval()
+    without = encoder.trained_part(shard.kept[0])
+    model.train()
+    assert torch.equal(encoder.trained_part(shard.kept[0]), without)
+
+
+def test_mentions_that_overlap_have_nothing_between_them():
+    model, encoding, _ = model_of(encoder="frozen", hidden=5)
+    shard = packed(encoding, [["new", "york", "city", "hall"]], [(0, 4, 0, 2)])
+    model.load(model.start, shard)
+    width = model.encoder.body.config.hidden_size
+    assert torch.equal(shard.kept[0][:, 2 * width :], torch.zeros(1, width, dtype=torch.float16))
+
+
+def test_a_layer_that_is_not_there_and_a_layer_on_a_trained_encoder_are_refused():
+    assert refusal(layers=99).startswith("extractor.layers = 99: these weights have ")
+    with pytest.raises(UserError, match=r"extractor\.hidden is a layer on a frozen encoder"):
+        prepare(experiment("none", "bert", "extractor.hidden=5"))
+    with pytest.raises(UserError, match=r"extractor\.layers are of a transformer"):
+        prepare(experiment("none", "pcnn", "extractor.layers=2"))
 
 
 def test_neighbours_padding_and_order_do_not_change_a_vector():

@@ -85,7 +85,9 @@ def check(
         str | None,
         typer.Option(help=f"Format: {', '.join(FORMATS.own)}, or a plug-in's. Without it, the format is detected."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of [data]: data.na_label=Other.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the section data: data.na_label=Other.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a single broken row (data.bad_rows=0).")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:

@@ -13,6 +13,7 @@ from typing import ParamSpec
 import typer
 
 from fedrel.cli.console import complain
+from fedrel.corpus.packed import named_as_given
 from fedrel.errors import UserError
 
 Arguments = ParamSpec("Arguments")
@@ -31,7 +32,7 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         try:
             command(*args, **options)
         except UserError as error:
-            complain(str(error))
+            complain(named_as_given(str(error)))
             raise typer.Exit(error.code) from None
         except KeyboardInterrupt:
             complain("interrupted")

@@ -99,7 +99,7 @@ def _write(settings: config.Experiment, dataset: Dataset, division: Division, fo
         relations = tuple(dataset.relations[int(dataset.has_na) :])
         experiment = replace(
             # the metric of the data, not of the format in which they are written
-            with_rate(with_metric(settings), typical_sentences(division)),
+            with_rate(with_metric(settings), typical_sentences(division), platforms=len(division.platforms)),
             data=config.Data(  # what labels and entities are taken for is in the files
                 source=source,
                 relations=relations,

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedrel.corpus.checks import sentence_tokens
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.json_rows import EXTENSIONS, name_of, type_of
 from fedrel.corpus.lines import each_object
-from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.corpus.unlabelled import without_key
 from fedrel.errors import UserError
@@ -41,7 +42,7 @@ def _instance(row: dict[str, Any], where: str) -> Instance:
         raise UserError(f'{where}: "relation" is missing or no text; write NA where there is none')
     entities = [_entity(row, side, where) for side in ("head", "tail")]
     spans = _apart(*(_places(sentence, word, where) for word, _, _ in entities))
-    tokens, begins, ends = tokenize(sentence)
+    tokens, begins, ends = sentence_tokens(sentence, where)
     head, tail = (
         Mention(identity, *token_span(begins, ends, *span, f"{where}: {shortened(word)}"), type_)
         for (word, identity, type_), span in zip(entities, spans, strict=True)

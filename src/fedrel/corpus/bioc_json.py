@@ -19,11 +19,13 @@ from fedrel.corpus.bioc import Join, Mark, Passage, Source
 from fedrel.corpus.checks import EMPTY, each_file
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
-from fedrel.corpus.lines import LONGEST, begins_with, each_object, json_file
+from fedrel.corpus.json_stream import LONGEST, members
+from fedrel.corpus.lines import begins_with, each_object
 from fedrel.corpus.types import Document, Skipped
 from fedrel.errors import UserError
 
 _LISTS = ("documents", "PubTator3")
+_PARTS = ("passages", "annotations", "relations")  # lists of a document
 _KEY = re.compile(r'"(\w+)"\s*:')
 _BEGINNING = 20_000  # characters in which the keys of the first document are looked for
 
@@ -49,13 +51,33 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
 def _rows(path: Path, skip: Skipped) -> Iterator[tuple[str, Any]]:
     """What should be a document, each with the place of the collection that holds it."""
     if begins_with(path, b"{") and not _is_lines(path):
-        whole = json_file(path)
-        if not isinstance(whole, dict):
-            raise UserError(f"{path}: not a BioC collection, which is an object {{…}}")
-        yield from ((str(path), it) for it in _documents(whole, str(path)))
+        yield from _of_object(path)
         return
     for where, found in each_object(path, skip, _documents):
         yield from ((where, it) for it in found)
+
+
+def _of_object(path: Path) -> Iterator[tuple[str, Any]]:
+    """The documents of a file that is one object: a collection, or a single document, which is in memory whole."""
+    document: dict[str, Any] = {}
+    is_collection, is_large = False, path.stat().st_size > LONGEST
+    for key, number, line, item in members(path):
+        if key in _LISTS:
+            is_collection = True
+            if not number and item is not None:
+                raise UserError(f'{path}: "{key}" must be a list')
+            if number:
+                yield f"{path}:{line}", item
+        elif isinstance(item, UserError):
+            raise item
+        elif number and is_large and key in _PARTS:
+            raise UserError(f"{path}: a document of more than {LONGEST // 2**20} MB; cut it into several")
+        elif number:
+            document.setdefault(key, []).append(item)
+        else:
+            document[key] = item
+    if not is_collection:
+        yield from ((str(path), it) for it in _documents(document, str(path)))
 
 
 def _is_lines(path: Path) -> bool:
@@ -83,6 +105,8 @@ def _documents(row: dict[str, Any], where: str) -> list[Any]:
 
 
 def _source(row: object, name: str, where: str, skip: Skipped) -> Source:
+    if isinstance(row, UserError):
+        raise row
     found = Source(name)
     document = _object(row, "a document", where)
     _collect(document, found, where, skip)

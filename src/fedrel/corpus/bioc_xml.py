@@ -46,14 +46,14 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
         place = f"{where}: document {shortened(name)}"  # a whole collection may be in one line
         try:
             _check(element, place)
-            document = bioc.document(_source(element, name), where, place, skip)
+            document = bioc.document(_source(element, name), place, place, skip)
         except UserError as error:
             skip.bad(error, place)
             continue
         if document.text.strip():
             yield document
         else:
-            skip(where, EMPTY)
+            skip(place, EMPTY)
 
 
 def _check(document: Any, where: str) -> None:

@@ -45,7 +45,11 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
     if not texts:
         raise UserError(f"{path}: no .txt file here; BioNLP keeps NAME.txt, NAME.a1 and NAME.a2 side by side")
     for name, file in texts.items():
-        document = _document(name, file, [notes[name] for notes in rest if name in notes], skip)
+        try:
+            document = _document(name, file, [notes[name] for notes in rest if name in notes], skip)
+        except UserError as error:
+            skip.bad(error, str(file))
+            continue
         if document.text.strip():
             yield document
         else:

@@ -31,7 +31,11 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
     if not texts:
         raise UserError(f"{path}: no .txt file here; brat keeps NAME.txt and NAME.ann side by side")
     for name, file in texts.items():
-        document = _document(name, file, notes.get(name), skip)
+        try:
+            document = _document(name, file, notes.get(name), skip)
+        except UserError as error:
+            skip.bad(error, str(file))
+            continue
         if document.text.strip():
             yield document
         else:

@@ -10,7 +10,7 @@ from typing import NoReturn, TextIO
 from fedrel.corpus.beside import is_hidden, is_no_data
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Reader
-from fedrel.corpus.lines import numbered_lines
+from fedrel.corpus.lines import LARGEST, numbered_lines
 from fedrel.corpus.sentences import sentence_spans
 from fedrel.corpus.tokens import count_tokens, tokenize
 from fedrel.corpus.types import Document, Skipped
@@ -19,6 +19,7 @@ from fedrel.errors import UserError
 EMPTY = "there is no text in it"
 LEFT_OUT = "the relation needs an entity that was left out"
 LONGEST_SENTENCE = 10_000  # tokens
+MOST_MARKS = 100_000  # entities and relations of one document
 _HEADS, _TAILS = {"arg1", "subject", "head"}, {"arg2", "object", "tail"}
 
 
@@ -92,9 +93,13 @@ def opened(path: Path, errors: str = "strict") -> Iterator[TextIO]:
         raise UserError(f"{path}: {error.strerror or error}") from None
 
 
-def whole_text(path: Path) -> str:
-    """The content of a UTF-8 file, with its line ends as they are and without a byte order mark."""
+def whole_text(path: Path, most: int = LARGEST) -> str:
+    """The content of a UTF-8 file, with its line ends as they are and without a byte order mark; UserError for one of
+    more than `most` bytes.
+    """
     with opened(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > most:
+            raise UserError(f"{path}: a text of {size >> 20:,} MB; at most {most >> 20} MB are read: cut it into parts")
         return file.read()
 
 
@@ -102,6 +107,14 @@ def check_length(count: int, where: str) -> None:
     """Raises UserError for a sentence of more tokens than are read."""
     if count > LONGEST_SENTENCE:
         raise UserError(f"{where}: a sentence of {count:,} tokens; at most {LONGEST_SENTENCE:,} are read: split it")
+
+
+def check_marks(count: int, where: str) -> None:
+    """Raises UserError for a document in which more is marked than is read."""
+    if count > MOST_MARKS:
+        raise UserError(
+            f"{where}: more than {MOST_MARKS:,} entities and relations in one document; cut it into several"
+        )
 
 
 def sentence_tokens(text: str, where: str) -> tuple[list[str], list[int], list[int]]:

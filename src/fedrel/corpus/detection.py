@@ -75,7 +75,7 @@ def _refuse_several(path: Path) -> None:
     for folder in entries:
         if _is_folder(folder):
             try:
-                found[folder.name] = _detect_folder(folder).source
+                found[as_given(folder).name] = _detect_folder(folder).source
             except UserError:  # no data, such as a folder of scripts
                 continue
     if len(set(found.values()) - {"text"}) > 1:
@@ -252,6 +252,11 @@ def _detect_file(path: Path) -> Detected:
     if sample is None:
         raise UserError(f"{path}: the file is empty")
     for general in (False, True):
+        if general and sample.ends_in_the_first_object:
+            raise UserError(
+                f"{path}: the first record is too long to tell the format by, more than {len(sample.text) >> 20} MB; "
+                "put a shorter one first, or name the format with --source"
+            )
         if found := _the_one(path, _by_content(sample, general=general)):
             return Detected(found.source, f"{path.name}: {found.why}")
     raise unknown(sample)

@@ -16,7 +16,8 @@ from typing import Any
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.json_rows import tokens_in
-from fedrel.corpus.lines import json_file
+from fedrel.corpus.json_stream import members
+from fedrel.corpus.lines import begins_with
 from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
 
@@ -27,24 +28,24 @@ def read(path: Path, skip: Skipped) -> Iterator[tuple[str, Instance]]:
     """Every sentence with its place: the file, the relation, and the number of the sentence among those of it. A
     sentence that cannot be read is reported as broken.
     """
-    relations = json_file(path)
-    if not isinstance(relations, dict):
+    if not begins_with(path, b"{"):
         raise UserError(
             f'{path}: not a JSON object such as {{"P19": [sentences]}}; sentences without a relation, as in '
             "pubmed_unsupervised.json, cannot be trained on"
         )
-    for relation, sentences in relations.items():
-        for number, sentence in enumerate(sentences if isinstance(sentences, list) else [sentences], 1):
-            where = f"{path}: {shortened(relation) or 'no name'}, sentence {number}"
-            try:
-                instance = _instance(sentence, relation.strip(), where)
-            except UserError as error:
-                skip.bad(error, where)
-            else:
-                yield where, instance
+    for relation, number, _, sentence in members(path):
+        where = f"{path}: {shortened(relation) or 'no name'}, sentence {number or 1}"
+        try:
+            instance = _instance(sentence, relation.strip(), where)
+        except UserError as error:
+            skip.bad(error, where)
+        else:
+            yield where, instance
 
 
 def _instance(sentence: Any, relation: str, where: str) -> Instance:
+    if isinstance(sentence, UserError):
+        raise sentence
     if not isinstance(sentence, dict):
         raise UserError(f'{where}: not a JSON object with "tokens", "h" and "t"')
     if not relation:

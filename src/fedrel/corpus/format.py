@@ -30,6 +30,7 @@ class Sample:
     path: Path
     lines: Sequence[str]  # the first few that are not blank, at least one, without line ends; the last may be cut off
     text: str = ""  # the first few million characters, with those lines at their beginning; empty: the lines are all
+    is_cut: bool = False  # whether the file goes on after that text
 
     @property
     def suffix(self) -> str:
@@ -76,6 +77,11 @@ class Sample:
             if text := next((it for it in inner if isinstance(it, str)), ""):
                 found[key] = text
         return found
+
+    @property
+    def ends_in_the_first_object(self) -> bool:
+        """Whether the first JSON object is longer than what is shown of the file."""
+        return self.is_cut and self._object_at is not None and len(self.lines) == 1 and self.record is None
 
     @property
     def is_array(self) -> bool:

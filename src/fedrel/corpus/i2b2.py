@@ -23,6 +23,7 @@ from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 _REFERENCE = re.compile(r"(?:reference|gold)[_-]standards?[_-](?:(?:for|of)[_-])?", re.IGNORECASE)
+_LARGEST = 4 * 2**20  # bytes of a record; a published one has a few thousand, and every token's place is in memory
 _TOKEN = re.compile(r"\S+")
 _CONCEPT = re.compile(r'c="(.*)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})')
 _TYPE = re.compile(r't="([^"]*)"')
@@ -49,7 +50,7 @@ def read(path: Path, skip: Skipped) -> Iterator[Document]:
         raise UserError(f"{path}: no .txt file here; i2b2 keeps records in txt/, concept/ and rel/")
     for name, file in texts.items():
         try:
-            text = whole_text(file)
+            text = whole_text(file, _LARGEST)
         except UserError as error:
             skip.bad(error, str(file))
             continue

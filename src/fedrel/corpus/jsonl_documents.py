@@ -27,12 +27,14 @@ from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.json_rows import EXTENSIONS
 from fedrel.corpus.lines import each_object
-from fedrel.corpus.looks import label_names, within
+from fedrel.corpus.looks import label_names, within, within_lists
 from fedrel.corpus.types import Annotation, Document, Skipped
 from fedrel.errors import UserError
 
 Spans = tuple[tuple[int, int], ...]
 Relation = tuple[str, str, str]
+
+_OURS = frozenset(("text", "id", "entities", "relations", "sentences", "tokens", "listed"))  # keys of a document
 
 
 def read(path: Path, skip: Skipped) -> Iterator[Document]:
@@ -244,7 +246,9 @@ def _name(row: dict[str, Any], key: str, where: str) -> str:
 def _by_content(sample: Sample) -> str | None:
     """Not where other keys label the text, or mark entities in it in another way: the labels would be lost."""
     keys, record = sample.keys, sample.record or {}
-    if "text" not in keys or label_names(keys) or within(sample.texts, sample.texts.get("text", "")):
+    text = sample.texts.get("text", "")
+    others = {key: value for key, value in record.items() if key not in _OURS}
+    if "text" not in keys or label_names(keys) or within(sample.texts, text) or within_lists(others, text):
         return None
     entities = record.get("entities")
     ours = not isinstance(entities, list) or all(isinstance(it, dict) and {"start", "end"} & set(it) for it in entities)

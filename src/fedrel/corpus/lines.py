@@ -6,20 +6,16 @@ Whatever a file holds, memory is bounded: a line or an object of more than LONGE
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from fedrel.corpus.json_stream import LONGEST, array_items, whole_item
 from fedrel.corpus.types import Skipped
 from fedrel.errors import UserError
 
-LONGEST = 16 * 2**20  # bytes of a line, or of an object in a JSON array
-LARGEST = 128 * 2**20  # bytes of a JSON file that has to be in memory whole
-_CHUNK = 2**20  # bytes read at a time from a JSON array
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_BETWEEN = re.compile(r"[\s,]*")
+LARGEST = 128 * 2**20  # bytes of a text that has to be in memory whole
 
 Row = TypeVar("Row")
 
@@ -136,91 +132,6 @@ def begins_with(path: Path, start: bytes) -> bool:
         raise UserError(f"{path}: {error.strerror or error}") from None
 
 
-def array_items(path: Path) -> Iterator[tuple[str, Any]]:
-    """Every item of a file that is a JSON array, or of JSON objects one after another, with its place (file:line, row
-    n); only a piece of the file is in memory. An item that cannot be written as UTF-8 is a UserError in its place; one
-    is raised for a file that is damaged, or that holds an item of more than LONGEST bytes.
-    """
-    decoder = json.JSONDecoder()
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            text, ended = file.read(_CHUNK), False
-            place = _blank_until(text, 0)
-            line, count = 1 + text.count("\n", 0, place), 0
-            if not text.startswith(("[", "{"), place):
-                raise UserError(f"{path}: not a JSON array, which begins with [")
-            is_array = text.startswith("[", place)
-            place += is_array
-            while True:
-                start = _blank_until(text, place)
-                line += text.count("\n", place, start)
-                place = start
-                if text.startswith("]", place) if is_array else ended and place == len(text):
-                    return
-                try:
-                    found, end = decoder.raw_decode(text, place)
-                except ValueError:
-                    found, end = None, len(text)
-                except RecursionError:
-                    raise UserError(
-                        f"{path}:{line}: brackets within brackets, too deep to read; is the file damaged?"
-                    ) from None
-                if end < len(text) or (isinstance(found, dict) and not is_array):  # else a number may go on
-                    count += 1
-                    where = f"{path}:{line}, row {count}"
-                    try:
-                        item = _whole(found, text[place:end], where)
-                    except UserError as error:
-                        item = error
-                    yield where, item
-                    line += text.count("\n", place, end)
-                    place = end
-                elif ended:
-                    raise UserError(f"{path}:{line}: not JSON from here on; is the file damaged or cut off?")
-                elif len(text) - place > LONGEST:
-                    raise UserError(
-                        f"{path}:{line}: damaged JSON, or one item of more than {LONGEST // 2**20} MB; cut it, or "
-                        "write one object a line"
-                    )
-                else:
-                    more = file.read(max(_CHUNK, len(text) - place))
-                    text, place, ended = text[place:] + more, 0, not more
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text; convert the file to UTF-8") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
-
-
-def _blank_until(text: str, place: int) -> int:
-    """The next place that is neither white space nor a comma."""
-    match = _BETWEEN.match(text, place)
-    assert match
-    return match.end()
-
-
-def json_file(path: Path) -> Any:
-    """The value of a JSON file that is neither an array nor JSON lines, so it is read whole. UserError if it is
-    damaged, too large, or nested too deeply.
-    """
-    try:
-        if (size := path.stat().st_size) > LARGEST:
-            raise UserError(
-                f"{path}: {size >> 20:,} MB of JSON in one value; at most {LARGEST >> 20} MB are read: cut it"
-            )
-        text = path.read_bytes().decode("utf-8-sig")
-        return _whole(json.loads(text), text, str(path))
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text; convert the file to UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: not JSON ({error.msg}); is the file damaged or cut off?") from None
-    except ValueError:  # Python refuses to read a number of thousands of digits
-        raise UserError(f"{path}: a number of too many digits; is the file damaged?") from None
-    except RecursionError:
-        raise UserError(f"{path}: brackets within brackets, too deep to read; is the file damaged?") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
-
-
 def json_object(line: str, where: str) -> dict[str, Any]:
     """The JSON object in a line; UserError if there is none, or if a string in it cannot be written as UTF-8."""
     try:
@@ -229,14 +140,4 @@ def json_object(line: str, where: str) -> dict[str, Any]:
         raise UserError(f"{where}: not a JSON object (is the file cut off?)") from None
     if not isinstance(row, dict):
         raise UserError(f"{where}: not a JSON object")
-    return _whole(row, line, where)  # type: ignore[no-any-return]
-
-
-def _whole(value: Any, text: str, where: str) -> Any:
-    """The value, unless a string in it has half a character, which cannot be written as UTF-8."""
-    if _SURROGATE.search(text):
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise UserError(rf"{where}: half a character (a \ud800 … \udfff without its other half)") from None
-    return value
+    return whole_item(row, line, where)  # type: ignore[no-any-return]

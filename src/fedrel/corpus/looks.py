@@ -40,6 +40,7 @@ _TIGHT = {  # what separates columns, where prose would have a blank, or nothing
 }
 _BULLET = re.compile(r"[-*•–]|\(?[a-z][.)]", re.I)
 _ITEM = re.compile(r"\(?(\d+)[.)]?")
+_ITEMS = 20  # of a list that are looked at
 _SHORT = 3  # words of a value that may be a label or the name of an entity
 
 
@@ -194,6 +195,28 @@ def within(fields: Mapping[str, str], text: str = "") -> list[str]:
         if value != text and 0 < _words(value) <= _SHORT and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
     }
     return list(found) if len(set(found.values())) > 1 else []
+
+
+def within_lists(record: Mapping[str, object], text: str) -> list[str]:
+    """The keys of lists of objects, or of lists, of which one names two or more entities that stand in the text:
+    triples of whatever layout. A list of words is none: they may be keywords.
+    """
+    found = []
+    for key, value in record.items():
+        items = [it for it in value if isinstance(it, dict | list)] if isinstance(value, list) else []
+        if any(within(dict(_texts_in(item)), text) for item in items[:_ITEMS]):
+            found.append(key)
+    return found
+
+
+def _texts_in(value: object, name: str = "", depth: int = 3) -> Iterator[tuple[str, str]]:
+    """The texts in a value of JSON, each with the way to it as its name; not below so many levels."""
+    if isinstance(value, str):
+        yield name, value
+    elif depth and isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, it in inner:
+            yield from _texts_in(it, f"{name}/{key}", depth - 1)
 
 
 def label_names(names: Iterable[str]) -> list[str]:

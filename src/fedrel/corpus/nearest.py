@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Sample
 from fedrel.corpus.formats import FORMATS
-from fedrel.corpus.looks import RECORDS, first_record, label_names, no_prose, within
+from fedrel.corpus.looks import RECORDS, first_record, label_names, no_prose, within, within_lists
 from fedrel.corpus.tables import cells
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
@@ -41,7 +41,8 @@ def _beginning(sample: Sample) -> str:
 def _nearest(sample: Sample) -> str:
     """The name of a format and what this file lacks for it, or has beyond it."""
     if sample.keys:
-        marked = within(sample.texts, sample.texts.get("text", ""))
+        text = sample.texts.get("text", "")
+        marked = within(sample.texts, text) or within_lists(sample.record or {}, text)
         near = _by_names(sample.keys, {name: form.keys for name, form in FORMATS.items()}, marked)
         return near or 'jsonl, which needs "text"'
     delimiter = "\t" if len(sample.columns) > 1 else max(",;", key=sample.lines[0].count)

@@ -6,6 +6,7 @@ user did, `corpus.zip/sub/train.jsonl`, which is also how a folder within an arc
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from fedrel.errors import UserError
@@ -43,6 +44,14 @@ def as_given(path: Path) -> Path:
         if place in _given:
             return _given[place] / path.relative_to(place)
     return path
+
+
+def named_as_given(message: str) -> str:
+    """A message in which files and folders in the cache go by the names that the user would give them."""
+    for place in sorted(_given, key=lambda it: len(str(it)), reverse=True):
+        whole = re.compile(rf"{re.escape(str(place))}(?![^\s/:;,)])")  # not the beginning of a longer name
+        message = str(_given[place]).join(whole.split(message)) if str(place) in message else message
+    return message
 
 
 def still_packed(path: Path) -> UserError:

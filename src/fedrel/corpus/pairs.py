@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from fedrel.corpus.checks import check_length
+from fedrel.corpus.checks import check_length, sentence_tokens
 from fedrel.corpus.rules import UNDIRECTED, Rules, digest
 from fedrel.corpus.sentences import sentence_spans
-from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import NA, Annotation, Document, Instance, Mention, Skipped
 from fedrel.errors import UserError
 
@@ -132,8 +132,10 @@ class _Pairs:
         return bisect_right(self.starts, annotation.start) - 1
 
     def _stated(self, relations: Iterable[tuple[str, str, str]]) -> dict[int, list[_Joined]]:
-        """The mentions that relations join, by sentence, each pair once for each relation."""
-        found: defaultdict[int, dict[tuple[str, str, str], _Joined]] = defaultdict(dict)
+        """The mentions that relations join, by sentence, each pair once for each relation: of a mention of several
+        entities, once for each that a relation means, since these are as many facts.
+        """
+        found: defaultdict[int, dict[tuple[str, str, str, str, str], _Joined]] = defaultdict(dict)
         for head, relation, tail in relations:
             close = [
                 (one, other)
@@ -149,7 +151,8 @@ class _Pairs:
                     self.skip(self.where, OTHER_TYPES)
                     continue
                 (first, meant), (second, also) = ends
-                here, key = found[self._home(one)], (first.key, relation, second.key)
+                meant, also = _entity(first, meant), _entity(second, also)
+                here, key = found[self._home(one)], (first.key, relation, second.key, meant, also)
                 if key in here:
                     self.skip(self.where, TWICE)
                 here.setdefault(key, (first, relation, second, meant, also))
@@ -198,6 +201,11 @@ def _nearest_first(count: int) -> Iterator[tuple[int, int]]:
     return ((first, first + step) for step in range(1, count) for first in range(count - step))
 
 
+def _entity(mention: Annotation, name: str) -> str:
+    """The entity that a relation means by a mention, which it may call by its key; empty: the mention itself."""
+    return name if name in mention.entities else mention.entities[0] if len(mention.entities) == 1 else ""
+
+
 def _is_one_entity(one: Annotation, other: Annotation) -> bool:
     if one.id and one.id == other.id:
         return True
@@ -211,7 +219,7 @@ class _Words:
         start, end = span
         self.where, self.copy = where, copy
         if document.tokens is None:
-            self.tokens, begins, ends = tokenize(document.text[start:end])
+            self.tokens, begins, ends = sentence_tokens(document.text[start:end], where)
             self.begins, self.ends = [start + it for it in begins], [start + it for it in ends]
         else:
             first = bisect_left(document.tokens, (start, start))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fedrel.corpus.checks import EMPTY, each_file, sentences_at, stretch
+from fedrel.corpus.checks import EMPTY, check_marks, each_file, sentences_at, stretch
 from fedrel.corpus.columns import shortened, whole_number
 from fedrel.corpus.concepts import NOT_MARKED, concepts, is_linked, known_as
 from fedrel.corpus.format import Format, Sample, has_extension
@@ -57,6 +57,7 @@ def _blocks(path: Path, skip: Skipped) -> Iterator[Lines]:
                 raise error
             skip.bad(error, where)  # there is a title, which is not UTF-8
             continue
+        check_marks(len(block), where)
         block.append((number, line))
     if block:
         yield block

@@ -24,7 +24,12 @@ _USUAL = frozenset(
 )
 # A label of such words alone, which nobody recognised, may mean "none of them"; but not Negative_Correlation
 _SUSPECT = frozenset(("no", "non", "none", "not", "other", "others", "negative", "neg", "false", "unknown", "0"))
-_NEUTRAL = frozenset(("rel", "relation", "related", "label", "class", "type", "interaction", "effect", "sure"))
+_NEUTRAL = frozenset(
+    (
+        *("rel", "relation", "relations", "related", "label", "class", "type", "interaction", "effect", "sure", "pair"),
+        *("association", "associated", "link", "connection", "a", "an", "any", "of", "the", "above", "these", "them"),
+    )
+)
 _WORDS = re.compile(r"[a-z0-9]+")
 _FILLERS = re.compile(r"[\s_-]+")
 _BLANKS = re.compile(r"[\s_]+")
@@ -130,6 +135,8 @@ class Identities:
         self._identity, self._scope = identity, (platform, split)
         self.without_id = 0  # sentences with an entity that is known in its document alone
         self.spellings: dict[str, set[str]] = {}  # by name: how it is written; only for `name`
+        self._first: dict[str, str] = {}  # by name: the first document, or sentence, that has it
+        self.merged: set[str] = set()  # names that several documents, or sentences, have
 
     def __call__(self, instance: Instance) -> Instance:
         head, tail = instance.head, instance.tail
@@ -145,6 +152,8 @@ class Identities:
             words = " ".join(instance.tokens[mention.start : mention.end])
             name = f"name:{normal_name(words)}"
             self.spellings.setdefault(name, set()).add(words)
+            if self._first.setdefault(name, place) != place:
+                self.merged.add(name)
             return replace(mention, id=name)
         if mention.id and self._identity == "id":
             return mention
@@ -157,7 +166,8 @@ class Identities:
         if self._identity == "name":
             several = sum(len(found) > 1 for found in self.spellings.values())
             return [
-                f"{len(self.spellings):,} entities by name, {several:,} of them in several spellings (data.identity)"
+                f"{len(self.spellings):,} entities by name, {len(self.merged):,} of them in several documents or "
+                f"sentences and {several:,} in several spellings (data.identity)"
             ]
         if not self.without_id or (gold and self._identity == "id"):
             return []

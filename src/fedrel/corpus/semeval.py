@@ -15,10 +15,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedrel.corpus.checks import sentence_tokens
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.lines import numbered_lines
-from fedrel.corpus.tokens import token_span, tokenize
+from fedrel.corpus.tokens import token_span
 from fedrel.corpus.types import Instance, Mention, Skipped
 from fedrel.errors import UserError
 
@@ -76,7 +77,7 @@ def _instance(line: str, relation: str, where: str) -> Instance:
             f'{where}: "{shortened(relation)}" below the sentence is no relation, such as Cause-Effect(e1,e2)'
         )
     text, head, tail = _marked(line, where)
-    tokens, begins, ends = tokenize(text)
+    tokens, begins, ends = sentence_tokens(text, where)
     return Instance(
         tokens,
         Mention("", *token_span(begins, ends, *head, f"{where}: <e1>")),

@@ -90,7 +90,7 @@ def splits_in(path: Path, source: str) -> dict[str, Path]:
     below = _recognised(folders_with_splits(path, form), form)
     if len(below) == 1:
         return _splits_here(below[0], form)
-    if form.documents and not form.candidates:
+    if _takes_folders(form):
         if below:
             raise UserError(f"{as_given(path)}: {_one_of(below)}")
         return {"train": path}
@@ -104,11 +104,29 @@ def _splits_here(path: Path, form: Format) -> dict[str, Path]:
     for candidate in sorted((it for it in candidates if it not in texts), key=_is_second):
         if split := split_of(candidate, form):
             found[split] = _preferred(found[split], candidate, form, path, split) if split in found else candidate
+    if "train" in found and not _takes_folders(form):
+        found |= {split: file for split, file in _in_folders(path, form) if split not in found}
     for file in path.iterdir() if found else ():
         split = split_of(Path(bare(file.name)), form) if is_packed(file.name) and file.is_file() else None
         if split and split not in found:  # to carve it from train would leave it out unseen
             raise still_packed(file)
     return found
+
+
+def _takes_folders(form: Format) -> bool:
+    """Whether a split may be a folder of documents."""
+    return form.documents is not None and form.candidates is None
+
+
+def _in_folders(path: Path, form: Format) -> Iterator[tuple[str, Path]]:
+    """Dev and test that lie in folders of their names beside train: TPLinker's test_data/test_triples.json. Parts of
+    them by the side (test_triples_1.json) are not named after a split.
+    """
+    for folder in sorted(it for it in path.iterdir() if _is_visible_folder(it)):
+        if (split := split_of(folder, form)) in ("dev", "test"):
+            files = [it for it in _candidates(folder, form) if split_of(it, form) == split]
+            if len(files) == 1:
+                yield split, files[0]
 
 
 def _preferred(one: Path, other: Path, form: Format, path: Path, split: str) -> Path:
@@ -127,7 +145,7 @@ def folders_with_splits(path: Path, *formats: Format) -> list[Path]:
     those within such folders.
     """
     extensions = {extension for form in formats for extension in form.extensions}
-    of_folders = any(form.documents and not form.candidates for form in formats)
+    of_folders = any(map(_takes_folders, formats))
     found: list[Path] = []
     for folder in itertools.islice(_folders(path), _LOOKED_AT):
         if found and found[-1] in folder.parents:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrel.corpus.checks import head_and_tail, stretch
+from fedrel.corpus.checks import check_marks, head_and_tail, stretch
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.lines import numbered_lines
 from fedrel.corpus.types import Annotation, Skipped
@@ -60,6 +60,11 @@ class Notes:
     relations: list[Joined] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)  # E lines as they are, with their places
 
+    @property
+    def count(self) -> int:
+        """Of entities, ids, relations and events together."""
+        return len(self.entities) + len(self.ids) + len(self.relations) + len(self.events)
+
     def add(self, line: str, where: str, what: str) -> None:
         """UserError if it is no line of standoff; `what` names the format."""
         if match := _ENTITY.fullmatch(line):
@@ -90,11 +95,14 @@ class Notes:
 
 
 def notes_of(paths: Iterable[Path], what: str, skip: Skipped) -> Notes:
-    """What the files of a document say together; `what` names their format in messages."""
+    """What the files of a document say together; `what` names their format in messages. UserError if it is more than
+    one document may have.
+    """
     notes = Notes()
     for path in paths:
         for number, line in numbered_lines(path, skip):
             where = f"{path}:{number}"
+            check_marks(notes.count, where)
             try:
                 notes.add(line, where, what)
             except UserError as error:

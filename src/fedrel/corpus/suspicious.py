@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 from itertools import combinations, islice
 
+from fedrel.corpus.packed import named_as_given
 from fedrel.corpus.rules import LOCAL
 from fedrel.corpus.types import SHOWN, Document, Instance, LabelledText, Mention
 
@@ -38,8 +39,8 @@ class Suspicions:
             found = self._repeated(where, split, "", (), "text", it.text)
         for kind, what in found:
             self.totals[kind] += 1
-            if len(self.first[kind]) < SHOWN:
-                self.first[kind].append(f"{where}: {what}")
+            if len(self.first[kind]) < SHOWN and (told := named_as_given(f"{where}: {what}")) not in self.first[kind]:
+                self.first[kind].append(told)
 
     def in_two_splits(self) -> dict[str, int]:
         """`train-test`: how many sentences with their pairs, or texts, are in both, whatever their labels."""
@@ -90,4 +91,4 @@ class Suspicions:
 
 
 def _in_both(one: dict[int, str], other: dict[int, str]) -> Iterator[str]:
-    return (f"{where}: also in {one[key]}" for key, where in other.items() if key in one)
+    return (named_as_given(f"{where}: also in {one[key]}") for key, where in other.items() if key in one)

@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fedrel.corpus.checks import EMPTY
+from fedrel.corpus.checks import EMPTY, sentence_tokens
 from fedrel.corpus.columns import shortened
 from fedrel.corpus.format import Format, Sample
 from fedrel.corpus.json_rows import (
@@ -61,8 +61,8 @@ Span = tuple[int, int]  # tokens
 class _Sentence:
     """A text in which words are found."""
 
-    def __init__(self, text: str) -> None:
-        self.tokens, self._begins, self._ends = tokenize(text)
+    def __init__(self, text: str, where: str) -> None:
+        self.tokens, self._begins, self._ends = sentence_tokens(text, where)
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         for place, token in enumerate(self.tokens):
             self._places[token].append(place)
@@ -97,7 +97,7 @@ def _document(row: dict[str, Any], name: str, where: str, skip: Skipped) -> Docu
     if not text.strip():
         skip(where, EMPTY)
         return None
-    sentence = _Sentence(text)
+    sentence = _Sentence(text, where)
     ends = {words for head, _, tail in triples for words in (head, tail)}
     places = sentence.first_places(ends | types.keys())
     for _ in types.keys() - places.keys() - ends:

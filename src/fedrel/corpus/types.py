@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fedrel.corpus.file_counts import FileCounts
+from fedrel.corpus.packed import named_as_given
 from fedrel.errors import UserError
 
 SPLITS = ("train", "dev", "test")
@@ -116,7 +117,7 @@ class Skipped:
     def __call__(self, where: str, why: str, count: int = 1) -> None:
         self.reasons[why] += count
         if len(self.examples) < SHOWN:
-            self.examples.append(f"{where}: {why}")
+            self._show(self.examples, f"{where}: {why}")
 
     def bad(self, error: UserError, where: str = "") -> str:
         """Counts a broken row by its error, whose message begins with its place; raises it if `strict`. Returns what it
@@ -128,11 +129,15 @@ class Skipped:
         why = _general(message.removeprefix(f"{where}: ") if where else message)
         self.broken[why] += 1
         self.reasons[why] += 1
-        if len(self.broken_examples) < SHOWN:
-            self.broken_examples.append(message)
-        if len(self.examples) < SHOWN:
-            self.examples.append(message)
+        for examples in (self.broken_examples, self.examples):
+            if len(examples) < SHOWN:
+                self._show(examples, message)
         return why
+
+    def _show(self, examples: list[str], message: str) -> None:
+        """Several of one kind at one place are shown once: a line may hold a whole collection."""
+        if (told := named_as_given(message)) not in examples:
+            examples.append(told)
 
     def bad_file(self, name: str, error: UserError, where: str) -> None:
         """Counts a file of a folder of text that cannot be read, as a broken row and by its name; the message of the

@@ -12,6 +12,9 @@ from typing import Any, BinaryIO
 from fedrel.corpus.columns import shortened
 from fedrel.errors import UserError
 
+_MOST_ELEMENTS = 500_000  # in an element below the root, which is in memory whole
+_LIMITS = ("XML_PARSE_HUGE",)  # the parser names the option that lifts a limit of its own
+
 
 def children(path: Path, root: str, what: str) -> Iterator[tuple[Any, Any]]:
     """The root of a file and each element in it that is no deeper, which is freed before the next one comes. UserError
@@ -30,6 +33,11 @@ def children(path: Path, root: str, what: str) -> Iterator[tuple[Any, Any]]:
             yield from _children(file, path, root, what)
     except etree.XMLSyntaxError as error:
         reason = shortened(error.msg or "empty", 200)
+        if any(limit in reason for limit in _LIMITS):
+            raise UserError(
+                f"{path}:{error.lineno or 1}: too long a text, or elements too deep, to be read from one place of XML "
+                "(10 MB, 256 levels); cut the document into several"
+            ) from None
         raise UserError(f"{path}:{error.lineno or 1}: not XML ({reason}); is the file damaged or cut off?") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
@@ -47,12 +55,27 @@ def _children(file: BinaryIO, path: Path, name: str, what: str) -> Iterator[tupl
         raise UserError(f"{path}: declares an entity of its own (<!ENTITY …>); write its text in its place")
     if root.tag != name:
         raise UserError(f"{path}:{root.sourceline}: not {what}, which begins with <{name}>")
+    inside = 0
     for event, element in events:
+        inside += event == "start"
+        if inside > _MOST_ELEMENTS:
+            raise UserError(
+                f"{path}: more than {_MOST_ELEMENTS:,} elements in one <{shortened(str(_below(root, element)))}>; cut "
+                "it into several"
+            )
         if event == "end" and element.getparent() is root:
+            inside = 0
             yield root, element
             element.clear()
             while element.getprevious() is not None:
                 del root[0]
+
+
+def _below(root: Any, element: Any) -> Any:
+    """The name of the element below the root that this one is in."""
+    while (parent := element.getparent()) is not root:
+        element = parent
+    return element.tag
 
 
 def line_of(path: Path, element: Any) -> str:

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrel.corpus import FORMATS, Skipped
+from fedrel.corpus.checks import LEFT_OUT
+from fedrel.corpus.concepts import NOT_MARKED
 from fedrel.corpus.lines import is_a_row_a_line, numbered_lines
-from fedrel.corpus.pairs import APART
+from fedrel.corpus.pairs import APART, ITSELF
 from fedrel.corpus.reading import Reading
 from fedrel.corpus.rules import Rules
 from fedrel.data.reports import Part, Report
@@ -19,6 +21,8 @@ from fedrel.data.store import Dataset, Ints, Split
 
 BAG_SIZES = {"1": (1, 1), "2": (2, 2), "3-5": (3, 5), "6-10": (6, 10), "11+": (11, None)}  # sentences of a pair
 _LABELS = 2**20  # more than there are
+_UNREAD = (NOT_MARKED, LEFT_OUT)  # why a relation that the file states is in no document
+_ROWLESS = (*_UNREAD, APART, ITSELF)  # why a relation that the file states is in no row
 
 Numbers = npt.NDArray[np.int32]
 
@@ -36,8 +40,8 @@ def counts_of_file(split: str, reading: Reading, report: Report, *, look: bool =
         "documents": reading.documents,
         "text_sentences": reading.sentences,
         "mentions": reading.mentions,
-        "gold_relations": reading.gold_relations,
-        "relations_without_a_row": skipped.reasons[APART],
+        "gold_relations": reading.gold_relations + sum(skipped.reasons[why] for why in _UNREAD),
+        "relations_without_a_row": sum(skipped.reasons[why] for why in _ROWLESS),
         "left_out": skipped.total,
     }
 

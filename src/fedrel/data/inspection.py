@@ -98,7 +98,8 @@ def _labelled(path: Path, place: Path, found: Detected, data: config.Data, say: 
 def _has_relations(path: Path, source: str) -> bool:
     read = FORMATS[source].documents
     assert read
-    return any(document.relations for document in read(find_splits(path, source)["train"], Skipped()))
+    splits = find_splits(path, source)  # an empty train beside labelled dev or test is a mistake, not plain text
+    return any(document.relations for split in splits.values() for document in read(split, Skipped()))
 
 
 def _documents(path: Path, place: Path, found: Detected, data: config.Data) -> Report:

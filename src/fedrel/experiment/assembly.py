@@ -13,7 +13,7 @@ import torch
 
 from fedrel import config
 from fedrel.algorithms import METHODS
-from fedrel.config import Experiment
+from fedrel.config import Experiment, Extractor
 from fedrel.corpus import FORMATS
 from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
@@ -126,6 +126,20 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
     return algorithm, method.denoiser or vars(algorithm)["denoiser"]
 
 
+def extractor_note(extractor: Extractor) -> str:
+    """What a person should know about an extractor that was chosen by what is installed."""
+    if extractor.kind == "bert":
+        return (
+            "extractor: a pretrained MiniLM that reads each sentence once, and a small layer that is trained; for text "
+            "that is not English, or to be faster on much text: --set extractor.kind=pcnn"
+        )
+    vectors = "GloVe" if extractor.vectors == "glove" else "random"
+    return (
+        f"extractor: PCNN on {vectors} word vectors; with a pretrained encoder scores are higher on most real text: "
+        'pip install "fedrel[bert]"'
+    )
+
+
 def require_extractor(experiment: Experiment, where: str = "", text: str = "") -> None:
     """Raises UserError if there is no extractor of this kind."""
     kind, kinds = experiment.extractor.kind, ["bert", *EXTRACTORS]
@@ -173,6 +187,10 @@ def _objection(experiment: Experiment) -> str | None:
         return 'extractor.blind replaces mentions for a transformer; set extractor.kind = "bert", or leave it out'
     if (extractor.lora or extractor.encoder == "frozen") and not transformer:
         return 'extractor.lora and extractor.encoder are of a transformer; set extractor.kind = "bert"'
+    if extractor.hidden and extractor.encoder != "frozen":
+        return 'extractor.hidden is a layer on a frozen encoder; set extractor.encoder = "frozen", or leave it out'
+    if extractor.layers and not transformer:
+        return 'extractor.layers are of a transformer; set extractor.kind = "bert"'
     if extractor.lora and extractor.encoder == "frozen":
         return 'extractor.lora trains a frozen encoder a little; leave extractor.encoder = "trainable"'
     if transformer and extractor.embeddings == "frozen":
@@ -200,14 +218,16 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         say(note)
     for warning in too_little(dataset):
         say(f"warning: {warning}")
+    if experiment.extractor.kind_auto:
+        say(extractor_note(experiment.extractor))
     if algorithm.pools_text:
         division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     else:
         division = divide(dataset, experiment.partition, experiment.seed)
     apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     # Platforms with folders of their own could be a federation, where nobody knows this beforehand
-    typical = None if apart else typical_sentences(division)
-    experiment = with_rate(experiment, typical, say=say)
+    typical, platforms = (None, None) if apart else (typical_sentences(division), len(division.platforms))
+    experiment = with_rate(experiment, typical, platforms=platforms, say=say)
     encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
     held_out = _held_out(dataset) if apart else {}

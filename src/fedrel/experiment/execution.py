@@ -29,6 +29,7 @@ from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, worker
 from fedrel.experiment.divergence import LossLimit, is_of_past_attempt, past_attempts
 from fedrel.experiment.evaluators import Evaluated, evaluate
 from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
+from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
 from fedrel.experiment.standing import Progress, Standing
@@ -83,6 +84,7 @@ class Execution:
         self._suspicions: list[Suspicion] = []
         self._suspected: set[tuple[str, str]] = set()  # who, and of what, as far as somebody was told
         self._say, self._on_suspicion = say, on_suspicion
+        setup.model.on_read = reading_watcher(tick, say)
         self._loss_limit = LossLimit(len(setup.dataset.relations)) if watch_loss else None
         self._screen = Screen(
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened

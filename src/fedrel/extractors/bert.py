@@ -1,18 +1,21 @@
 """A pretrained transformer that reads sentences with markers around their entities (Soares et al., ACL 2019).
 
 A mention is the maximum or the sum of its pieces; head and tail side by side, perhaps after [CLS], are the sentence's
-vector. Needs the `bert` extra.
+vector. A frozen encoder can have a hidden layer on top, which is trained: then the vector has three parts, the means of
+the head, of the tail and of the pieces between them, each normalised. Needs the `bert` extra.
 """
 
 from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from fedrel.config import Extractor
 from fedrel.encoding.pieces import LENGTH_MULTIPLE, PieceBatch, PieceEncoding
@@ -21,8 +24,9 @@ from fedrel.encoding.shard import Batch
 from fedrel.errors import UserError
 from fedrel.extractors.encoder import Encoder
 from fedrel.extractors.word_table import WordTable
+from fedrel.kernels.dropout import kept
 
-PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum"), ("cls", "mean")
+PAIR_POOLINGS, TEXT_POOLINGS = ("max", "sum", "cls+sum", "parts"), ("cls", "mean")
 _CONFIG = "encoder/config.json"
 _AT_ONCE = 64  # sentences of like length in a forward pass without gradients; on a GPU, if they are short, more:
 _PIECES_AT_ONCE = 65_536
@@ -38,8 +42,11 @@ class BERT(Encoder):
         self.pooling = pooling_of(settings, pairs=pairs)
         self.precision = precision
         width = body.config.hidden_size
-        self.hidden = width * {"max": 2, "sum": 2, "cls+sum": 3, "cls": 1, "mean": 1}[self.pooling]
+        read = width * {"max": 2, "sum": 2, "cls+sum": 3, "parts": 3, "cls": 1, "mean": 1}[self.pooling]
         self.frozen = settings.encoder == "frozen"
+        self.layer = nn.Linear(read, settings.hidden) if settings.hidden else None
+        self.hidden = settings.hidden or read
+        self.hide = settings.hide
         self.finished_mask = _takes_finished_mask(body)
         # Like any table of word vectors: only the rows that a platform's text uses are trained there, and travel.
         self.words = WordTable(width, trainable=not self.frozen and not settings.lora)
@@ -50,6 +57,33 @@ class BERT(Encoder):
         _let_it_draw_from(self)
 
     def encode(self, batch: Batch) -> Tensor:
+        return self.trained_part(self.frozen_part(batch))
+
+    def trained_part(self, vectors: Tensor) -> Tensor:
+        if self.layer is None:
+            return vectors
+        vectors = vectors.to(self.layer.weight.dtype)
+        if self.training and self.pooling == "parts" and self.hide and self.draws is not None:
+            vectors = vectors * self._mentions_shown(vectors)
+        return F.gelu(self.layer(self.drop(vectors)))
+
+    def _mentions_shown(self, vectors: Tensor) -> Tensor:
+        """(S, W) dropout of whole mentions: a layer that sees who is written about all the time learns by heart which
+        names a fact has, wrong labels included. What stands between the mentions is always shown.
+        """
+        assert self.draws is not None
+        shown = kept(vectors.new_empty(len(vectors), 2), self.draws.next_key(), self.hide)
+        of_parts = torch.cat([shown, torch.ones_like(shown[:, :1])], dim=1)  # (S, 3)
+        return of_parts.repeat_interleave(vectors.shape[1] // 3, dim=1)
+
+    def frozen_part(self, batch: Batch) -> Tensor:
+        """(S, W) the vectors of the transformer, which is frozen or not. Those that a layer is trained on are kept for
+        the whole run, in half the memory.
+        """
+        vectors = self._transformed(batch)
+        return vectors if self.layer is None else vectors.to(torch.float16)
+
+    def _transformed(self, batch: Batch) -> Tensor:
         assert isinstance(batch, PieceBatch)
         lengths, device = torch.from_numpy(batch.lengths), batch.ids.device
         at_once = max(_AT_ONCE, _PIECES_AT_ONCE // batch.ids.shape[1]) if batch.ids.is_cuda else _AT_ONCE
@@ -70,7 +104,8 @@ class BERT(Encoder):
         lengths = lengths.to(ids.device, non_blocking=True)
         place = torch.arange(ids.shape[1], device=ids.device)
         mask = place < lengths[:, None]  # (S, L)
-        mixed = self.precision == "bfloat16" or (self.precision == "auto" and ids.is_cuda)
+        fast = ids.is_cuda or (self.frozen and _fast_bfloat16())
+        mixed = self.precision == "bfloat16" or (self.precision == "auto" and fast)
         arithmetic: AbstractContextManager[object] = nullcontext()
         if mixed:
             arithmetic = torch.autocast(ids.device.type, torch.bfloat16)
@@ -86,6 +121,9 @@ class BERT(Encoder):
             return total / lengths[:, None]
         begins, ends = spans[:, 0::2, None], spans[:, 1::2, None]  # (S, 2, 1) of head and tail
         inside = ((place >= begins) & (place < ends)).unbind(1)  # (S, L) of the head, of the tail
+        if self.pooling == "parts":
+            between = (place >= ends.amin(1)) & (place < begins.amax(1))  # nothing, of mentions that overlap
+            return torch.cat([_normalised_mean(pieces, it) for it in (*inside, between)], dim=1)
         if self.pooling == "max":
             mentions = [pieces.masked_fill(~it[:, :, None], -torch.inf).amax(1) for it in inside]
         else:
@@ -108,10 +146,23 @@ class BERT(Encoder):
         return [_CONFIG]
 
 
+def _normalised_mean(pieces: Tensor, inside: Tensor) -> Tensor:
+    """(S, D) the mean of the pieces (S, L, D) that are `inside` (S, L), with mean 0 and variance 1; 0 for none."""
+    total = (pieces * inside[:, :, None]).sum(1)
+    return F.layer_norm(total / inside.sum(1, keepdim=True).clamp(min=1), total.shape[1:])
+
+
+@cache
+def _fast_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 matrices faster than others; then a frozen encoder reads with it."""
+    asked = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(supported is not None and supported() for supported in asked)
+
+
 def pooling_of(settings: Extractor, *, pairs: bool) -> str:
     """The pooling, or the sentence why it cannot be."""
     if settings.pooling == "auto":
-        return "sum" if pairs else "mean"
+        return ("parts" if settings.hidden else "sum") if pairs else "mean"
     known = PAIR_POOLINGS if pairs else TEXT_POOLINGS
     if settings.pooling not in known:
         what = "sentences with pairs of entities" if pairs else "plain text without entities"
@@ -153,10 +204,27 @@ def _prepared(body: Any, settings: Extractor, tokens: int) -> Any:
         body.resize_token_embeddings(tokens, mean_resizing=False)
         with torch.no_grad():  # the markers are words like others, to begin with
             new = body.get_input_embeddings().weight[len(known) :]
-            new.copy_(known.mean(0) + known.std(0) * torch.randn(new.shape))
+            drawn = known.std(0) * torch.randn(new.shape)
+            new.copy_(known.mean(0) + (0 if settings.encoder == "frozen" else drawn))  # never trained, they say nothing
+    if settings.layers:
+        _cut(body, settings.layers)
     if getattr(body, "pooler", None) is not None:
         body.pooler = None  # never asked; it would only travel
     return body.to(torch.float32)
+
+
+def _cut(body: Any, layers: int) -> None:
+    """Leaves the lowest layers of a transformer alone."""
+    there = body.config.num_hidden_layers
+    if layers > there:
+        raise UserError(f"extractor.layers = {layers}: these weights have {there} layers")
+    for part in body.modules():
+        for name, stack in part.named_children():
+            if isinstance(stack, nn.ModuleList) and len(stack) == there:
+                setattr(part, name, stack[:layers])
+                body.config.num_hidden_layers = layers
+                return
+    raise UserError("extractor.layers: these weights are of a kind whose layers are not known; leave it out")
 
 
 def _longest(body: Any) -> int | None:

@@ -26,6 +26,14 @@ class Encoder(nn.Module):
         """(S, hidden) the vectors of the batch's sentences, before dropout."""
         raise AssertionError("every encoder has its own")
 
+    def frozen_part(self, batch: Batch) -> Tensor:
+        """(S, W) what a frozen encoder makes of sentences before anything that is trained."""
+        raise AssertionError("every frozen encoder has its own")
+
+    def trained_part(self, vectors: Tensor) -> Tensor:
+        """(S, hidden) from what `frozen_part` has made: the same, unless something is trained on top."""
+        return vectors
+
     def drop(self, vectors: Tensor) -> Tensor:
         """Dropout of the current training; the vectors themselves outside of training."""
         if not self.training or not self.dropout or self.draws is None:

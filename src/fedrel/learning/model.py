@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,14 @@ from fedrel.kernels.dropout import Draws
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
 from fedrel.learning.proximal import Pull
+from fedrel.util.parallel import cores
 from fedrel.util.profiling import timed
 
 WORDS = "words"  # the name of the word table among the weights
+
+
+def _nobody_asks(done: int, all_: int) -> None:
+    pass
 
 
 class Model(nn.Module):
@@ -40,6 +46,9 @@ class Model(nn.Module):
         self.encoder = encoder
         self.classifier = nn.Linear(encoder.hidden, relations, bias=bias)
         self.denoiser = denoiser
+        # Called while a frozen encoder reads a shard, with the sentences that it has read and all of them. A function,
+        # not a method: a twin of the model would copy the method's object.
+        self.on_read: Callable[[int, int], None] = _nobody_asks
         self.frozen_words = frozen_words  # (V, D), the same on every platform, never sent
         self.words_in_use = torch.zeros(1, dtype=torch.int64)  # (v,) rows of the whole table that were loaded
         self._whole_words = torch.zeros(0)  # (V, D) as it was loaded, where it is trained
@@ -78,7 +87,7 @@ class Model(nn.Module):
         self.words_in_use, self._whole_words = shard.vocabulary_at(table.device), table
         self.encoder.words.load(table.index_select(0, self.words_in_use).to(self.device))
         if self.encoder.frozen and isinstance(shard, PieceShard) and not shard.kept:
-            shard.kept.append(self.vectors(shard))
+            shard.kept.append(self._frozen_part(shard))
 
     def trained(self, shard: Shard, sentences: Tensor, pull: Pull | None = None) -> Named:
         """What training on these sentences made of the weights; the word table as a patch of its touched rows, unless
@@ -131,6 +140,23 @@ class Model(nn.Module):
         self.eval()
         parts = [self._read(batch) for batch in self._chunks(shard)]
         return torch.cat(parts) if parts else torch.zeros(0, self.encoder.hidden, device=self.device)
+
+    @timed("score")
+    def _frozen_part(self, shard: Shard) -> Tensor:
+        """(S, W) what the frozen encoder makes of all sentences, where the model is; on a CPU by all of its cores."""
+        self.eval()
+        here = shard.at(self.device)
+
+        @torch.no_grad()
+        def encode(chunk: tuple[int, int]) -> Tensor:
+            return self.encoder.frozen_part(here.bags_between(*chunk).to(self.device))
+
+        parts: list[Tensor] = []
+        with ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1) as pool:
+            for part in pool.map(encode, shard.chunks(self.device)):
+                parts.append(part)
+                self.on_read(sum(map(len, parts)), len(shard))
+        return torch.cat(parts)
 
     @torch.no_grad()
     def log_probabilities(self, shard: Shard) -> Tensor:
@@ -194,7 +220,7 @@ class Model(nn.Module):
 
     def _read(self, batch: Batch) -> Tensor:
         """(S, H) the sentence vectors."""
-        return self.encoder.encode(batch) if batch.vectors is None else batch.vectors
+        return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         here = shard.at(self.device)

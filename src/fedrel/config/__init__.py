@@ -1,0 +1,50 @@
+"""An experiment as a TOML file: every key has a default, every mistake is one sentence.
+
+Needs the standard library alone, so that a machine with nothing but torch can read an experiment.
+"""
+
+from fedrel.config.checking import line_of, section
+from fedrel.config.fitting import Table, best_installed
+from fedrel.config.reading import override, parse, read, read_table
+from fedrel.config.sections import (
+    AUTO,
+    DEFAULT_METHOD,
+    WORLD,
+    Data,
+    Engine,
+    Experiment,
+    Extractor,
+    Feedback,
+    Partition,
+    Robust,
+    Training,
+    number,
+)
+from fedrel.config.writing import as_setting, as_toml, to_table, to_toml
+
+__all__ = [
+    "AUTO",
+    "DEFAULT_METHOD",
+    "WORLD",
+    "Data",
+    "Engine",
+    "Experiment",
+    "Extractor",
+    "Feedback",
+    "Partition",
+    "Robust",
+    "Table",
+    "Training",
+    "as_setting",
+    "as_toml",
+    "best_installed",
+    "line_of",
+    "number",
+    "override",
+    "parse",
+    "read",
+    "read_table",
+    "section",
+    "to_table",
+    "to_toml",
+]
