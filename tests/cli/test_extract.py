@@ -26,7 +26,9 @@ from fedrel.extraction import candidates
 from fedrel.extraction.facts import COLUMNS, Fact, Support, from_json
 from fedrel.version import installed_version
 from tests.conftest import contents
+from tests.documents import place as place_files
 from tests.experiment.test_saved import prepared
+from tests.written import docx, odt, pdf
 
 BORN = "person/born_in"
 TEXT = "Ann Meler was born in Bonn. Cem saw Lyon, said Meler. 😀 Bonn is where Cem was born.\n"
@@ -273,6 +275,39 @@ def test_a_full_disk_is_one_sentence(wrong, monkeypatch):
     monkeypatch.setattr(candidates, "_BUFFERED", 0)
     monkeypatch.setattr(candidates.Sightings, "_write", full)
     assert "No space left on device" in wrong(*ALL, "--out", "facts.jsonl")
+
+
+# ----------------------------------------------------------------------------------------- folders of many formats
+
+
+def test_every_file_of_a_mixed_folder_is_accounted_for(fedrel, here):
+    """Eight formats, four that nothing reads, and three broken files; every readable one has the same fact."""
+    said = "Cem saw Lyon."
+    good = {
+        **{"a.txt": said, "b.md": f"# *On*\n\n{said}", "c.html": f"<p>{said}", "d.pdf": pdf([[said]])},
+        **{"e.docx": docx(said), "f.odt": odt(said), "g.jsonl": json.dumps({"text": said}) + "\n"},
+        "h.json": json.dumps([{"id": "1", "text": said}]),
+    }
+    unread = {"i.png": b"\x89PNG", "j.xlsx": b"PK", "k.doc": b"\xd0\xcf", "l.eml": f"Subject: x\n\n{said}"}
+    broken = {"m.pdf": b"%PDF-1.4", "n.docx": b"PK", "o.txt": b"\xff"}
+    place_files(here / "mixed", good | unread | broken)
+    mixed = ("extract", "--model", "model", "--text", "mixed", "--kb", "kb", "--min-confidence", 0, "--out", "f.jsonl")
+    summary = strict(fedrel(*mixed, "--json").out)
+    files = summary["files"]
+    assert (files["files"], files["read"]["count"], files["skipped"]["count"], files["broken"]["count"]) == (
+        15,
+        8,
+        4,
+        3,
+    )
+    assert [it["file"] for it in files["broken"]["files"]] == sorted(broken)
+    assert summary["documents"] == 8
+    facts = [json.loads(line) for line in (here / "f.jsonl").read_text().splitlines()]
+    assert {fact["sentences"] for fact in facts} == {8}
+    outcome = fedrel(*mixed)
+    assert outcome.code == 0
+    for name in (*unread, *broken):
+        assert name in outcome.out
 
 
 # -------------------------------------------------------------------------------------------- what is said aside
