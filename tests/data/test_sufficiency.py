@@ -69,8 +69,8 @@ def test_labelled_texts_are_told_in_their_own_words(tmp_path):
         "train has 12 labelled texts, too few to learn from: more labelled texts would help, or a pretrained encoder",
         "1 of 3 labels has fewer than 5 labelled texts in train (dull): do not trust predictions of it; more labelled "
         "texts would help, or leave it out",
-        "dev has 6 labelled texts, too few to choose a round or fit confidences by: its scores are chance; a larger "
-        "dev would help (data.dev=0.3), or more labelled texts",
+        "dev has 6 labelled texts, too few to choose a round or fit confidences by: its scores are mostly chance; a "
+        "larger dev would help (data.dev=0.3), or more labelled texts",
     ]
 
 

@@ -80,3 +80,15 @@ def test_the_interval_of_equal_scores_does_not_depend_on_where_the_facts_stand(p
     low, high = ap_interval(np.zeros((400, 2)), facts)
     assert low < expected < high
     assert high < 4 * expected
+
+
+@pytest.mark.parametrize(("facts", "low"), [(1, 0.025), (3, 0.292), (30, 0.884), (300, 0.988)])
+def test_all_right_is_no_certainty(facts, low):
+    """Of a share of 0.292 three are all right once in 40 times: 0.292³ = 0.025 (Clopper and Pearson)."""
+    truth = np.array([(pair, 1) for pair in range(facts)])
+    scores = np.stack([np.zeros(2 * facts), np.arange(2 * facts, 0.0, -1)], axis=1)
+    assert ap_interval(scores, truth) == pytest.approx((low, 1.0), abs=1e-3)
+    labels = np.ones(facts, int)
+    right, wrong = np.tile([0.0, 1.0], (facts, 1)), np.tile([1.0, 0.0], (facts, 1))
+    assert classification_interval("accuracy", right, labels, na=True) == pytest.approx((low, 1.0), abs=1e-3)
+    assert classification_interval("accuracy", wrong, labels, na=True) == pytest.approx((0.0, 1 - low), abs=1e-3)

@@ -182,13 +182,13 @@ def _notes(result: dict[str, Any]) -> list[str]:
             f"(all sentences: {selection['base_rate']:.0%})",
         )
     if calibration := result.get("calibration"):  # a run of an earlier version has none
-        errors = [
-            f"{split} {found['ece_before']:.3f}, after fitting {found['ece_after']:.3f}"
-            for split in ("dev", "test")
-            if (found := calibration[split])["ece_after"] is not None
-        ]
-        fitted = "" if len(errors) == 2 else " (nothing could be fitted on dev)"
-        notes.append(f"calibration error: {'; '.join(errors)}{fitted}")
+        dev, test = (calibration[split] for split in ("dev", "test"))
+        notes.append(
+            f"calibration error: test {test['ece_after']:.3f}; nothing could be fitted on dev"
+            if dev["ece_after"] is None
+            else f"calibration error: dev {dev['ece_before']:.3f}, after fitting {dev['ece_after']:.3f}; "
+            f"test {test['ece_before']:.3f}, after fitting {test['ece_after']:.3f}"
+        )
     if ties := int(result["test"].get("ties", 0)):
         notes.append(f"{ties:,} candidates of test share their score with others; scores are means over their orders")
     notes += [f"warning: {warning}" for warning in result.get("too_little", [])]

@@ -35,7 +35,7 @@ def too_little(dataset: Dataset, most: float | None = None) -> list[str]:
         counted = f"{count:,} {one if count == 1 else several}"
         bound = f", and no confidence is above {most:.2f}" if most is not None and most < 1 else ""
         found.append(
-            f"dev has {counted}, too few to choose a round or fit confidences by: its scores are chance{bound}; "
+            f"dev has {counted}, too few to choose a round or fit confidences by: its scores are mostly chance{bound}; "
             f"a larger dev would help (data.dev=0.3), or {more.removesuffix(' would help')}"
         )
     if len(train) and dataset.has_pairs and dataset.has_na and not dataset.gold and not _several(train):

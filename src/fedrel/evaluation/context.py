@@ -1,7 +1,8 @@
 """What a score should be read beside: its interval, and the scores of answers that need no model.
 
 An interval is a bootstrap over what is evaluated, pairs or sentences, drawn again 500 times with replacement: between
-its ends lie 95 % of the scores that other pairs or sentences of the same kind would have given.
+its ends lie 95 % of the scores that other pairs or sentences of the same kind would have given. Draws of all right, or
+of all wrong, are all alike, however few there are; the end of such an interval is that of Clopper and Pearson.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def ap_interval(scores: Floats, facts: Ints) -> Interval | None:
         times = weight[pair]
         found = np.cumsum(times * right)
         precision = found / np.maximum(np.cumsum(times), 1)
-        return float((precision * times * right).sum() / found[-1]) if found[-1] else 0.0
+        return float((precision * times * right).sum() / found[-1]) if found[-1] else np.nan
 
-    return _bootstrap(drawn, pairs)
+    return _bootstrap(drawn, pairs, len(facts))
 
 
 def _tied(ordered: Floats, right: Bools) -> tuple[Ints, Ints]:
@@ -67,7 +68,8 @@ def classification_interval(metric: str, scores: Floats, labels: Ints, *, na: bo
         counts = np.bincount(cell, weight, minlength=classes**2).reshape(classes, classes).astype(np.int64)
         return classification.metrics_of(counts, na=na)[metric]
 
-    return _bootstrap(drawn, len(labels)) if len(labels) else None
+    count = int((labels >= int(na)).sum())
+    return _bootstrap(drawn, len(labels), count or len(labels)) if len(labels) else None
 
 
 def trivial_rankings(metric: str, shape: tuple[int, ...], facts: Ints, train_labels: Ints) -> dict[str, float]:
@@ -101,8 +103,10 @@ def constant_ranking(metric: str, ranking: Ranking) -> dict[str, float]:
     return {"constant": metrics[metric]} if metric in metrics else {}
 
 
-def _bootstrap(score: Callable[[Floats], float], size: int) -> Interval:
+def _bootstrap(score: Callable[[Floats], float], size: int, count: int) -> Interval:
+    """Of what is evaluated there are `size`, and `count` of them are to be found. A draw without any has no score."""
     draw = np.random.default_rng(_SEED)
     found = [score(np.bincount(draw.integers(0, size, size), minlength=size).astype(float)) for _ in range(_DRAWS)]
-    low, high = np.percentile(found, _ENDS)
-    return float(low), float(high)
+    low, high = np.nanpercentile(found, _ENDS)
+    chance = (_ENDS[0] / 100) ** (1 / count)  # of which all are right once in 40 times
+    return float(min(low, chance) if low == 1 else low), float(max(high, 1 - chance) if high == 0 else high)
