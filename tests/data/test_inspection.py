@@ -259,7 +259,7 @@ def test_texts_with_labels(tmp_path, make, suffix):
     assert report.shared_rows == {"train-test": 2}
     assert report.suspicious.totals == {"duplicate rows": 2}
     assert "texts with one label each" in report.advice[0]
-    assert "extractor.kind=text" in report.advice[1]
+    assert "extractor.kind=text" in report.advice[-1]
 
 
 def test_one_text_with_two_labels_is_told(tmp_path):
@@ -323,3 +323,14 @@ def test_relations_that_the_file_states_are_counted_whatever_became_of_them(tmp_
     (tmp_path / "train.pubtator").write_text("\n".join(rows))
     train = inspect(tmp_path).parts["train"].counts
     assert (train["gold_relations"], train["relations_without_a_row"]) == (30, 20)
+
+
+def test_texts_in_both_train_and_test_are_told_with_the_setting_that_run_wants(tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text(
+            classification(split, 200) + "a film of two splits\tgood\n" * (split != "dev")
+        )
+    report = inspect(tmp_path)
+    assert report.overlap == 1
+    assert report.advice[1].startswith("1 texts are in both train and test: `fedrel run` wants data.allow_overlap=true")
+    assert report.advice[-1].endswith("--set data.allow_overlap=true")

@@ -157,9 +157,16 @@ def _classification(path: Path, place: Path, found: Detected, data: config.Data)
         dataset = load(data)
         report.notes += [note for note in dataset.notes if "left out" not in note]
         report.too_little = too_little(dataset)
+        report.overlap = dataset.overlap
         report.advice = [
             f"texts with one label each, for an extractor of plain text (text, bag or bert): {ready(report)}."
         ]
+        if dataset.overlap and not data.allow_overlap:
+            report.advice.append(
+                f"{dataset.overlap:,} texts are in both train and test: `fedrel run` wants data.allow_overlap=true for "
+                "this, or the texts removed from one of the two."
+            )
+            settings = (*settings, "data.allow_overlap=true")
     except UserError as error:
         report.advice = [f"texts with one label each, which `fedrel run` refuses as they are: {error}"]
     report.advice.append(command("fedrel", "run", *(part for setting in settings for part in ("--set", setting))))
