@@ -66,7 +66,8 @@ def test_labelled_texts_are_told_in_their_own_words(tmp_path):
         (tmp_path / "t" / f"{split}.tsv").write_text("text\tlabel\n" + "".join(rows))
     found = too_little(loading.load(config.Data(source="classification", path=str(tmp_path / "t"))))
     assert found == [
-        "train has 12 labelled texts, too few to learn from: more labelled texts would help, or a pretrained encoder",
+        "train has 12 labelled texts, too few to learn from: more labelled texts would help; a pretrained encoder "
+        "makes the most of them",
         "1 of 3 labels has fewer than 5 labelled texts in train (dull): do not trust predictions of it; more labelled "
         "texts would help, or leave it out",
         "dev has 6 labelled texts, too few to choose a round or fit confidences by: its scores are mostly chance; a "

@@ -235,6 +235,21 @@ def test_page_of_a_run_on_gold_data(tmp_path: Path, classes: int) -> None:
     assert "fact" not in visible and "average precision" not in visible and "micro_f1 " not in visible
 
 
+def test_what_not_to_trust_stands_at_the_top(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "r")
+    few = {"ties": 0, "facts": 7}
+    doubts = {"too_little": [f"dev has 7 facts {HOSTILE}"], "intervals": {"dev": [0.25, 0.75], "test": [0.125, 0.875]}}
+    result = load(folder, "result.json")
+    dump(folder, "result.json", result | doubts | {name: result[name] | few for name in ("dev", "test")})
+    html, page = page_of(folder)
+    assert page.text.index("dev has 7 facts") < page.text.index("test ap")
+    assert HOSTILE not in html
+    assert "0.125 to 0.875 (95 %)" in page.text
+    assert "0.250 to 0.750" in page.text
+    assert "P@100" not in page.text, "of seven facts"
+    assert "P@100" in page_of(make_run(tmp_path / "whole"))[1].text
+
+
 def test_a_run_without_losses_has_no_panel_for_them(tmp_path: Path) -> None:
     _, with_losses = page_of(make_classification(tmp_path / "with"))
     _, without = page_of(make_classification(tmp_path / "without", losses=False))

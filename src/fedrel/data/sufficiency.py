@@ -22,7 +22,7 @@ def too_little(dataset: Dataset, most: float | None = None) -> list[str]:
     more = _more(dataset)
     if len(train) and (count := _facts(dataset, train)) < _TRAIN:
         counted = f"{count:,} {one if count == 1 else several}"
-        found.append(f"train has {counted}, too few to learn from: {more}, or a pretrained encoder")
+        found.append(f"train has {counted}, too few to learn from: {more}; a pretrained encoder makes the most of them")
     if len(train) and (rare := _rare(dataset)):
         named = ", ".join(rare[:_NAMED]) + (" …" if len(rare) > _NAMED else "")
         all_ = len(dataset.relations) - int(dataset.has_na)

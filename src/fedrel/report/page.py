@@ -86,6 +86,7 @@ def _contents(folder: Path) -> dict[str, Any]:
     ranked = [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
     return {
         "result": result,
+        "doubts": [shown(warning) for warning in result.get("too_little", [])],
         "metric": metric,
         "where": _where(experiment["data"]),
         "data": details["data"],
@@ -205,6 +206,7 @@ def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str
         "dev": result["dev"][name] if name in worth_showing(result["dev"]) else None,  # which may be too small for it
         "chooses": name == chooses,
         "interval": result.get("intervals", {}).get("test") if name == chooses else None,
+        "dev_interval": result.get("intervals", {}).get("dev") if name == chooses else None,
         "trivial": max(result.get("trivial", {}).values(), default=None) if name == chooses else None,
     }
 
