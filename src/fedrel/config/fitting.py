@@ -34,11 +34,12 @@ def fitting(table: Table) -> dict[str, object]:
     """The table, with the defaults of its kinds where it says nothing."""
     filled = dict(table)
     data = filled.get("data", {})
-    alone = isinstance(data, dict) and data.get("source", WORLD) != WORLD and not filled.get("partition")
+    source = data.get("source", WORLD) if isinstance(data, dict) else WORLD
+    alone = source != WORLD and not filled.get("partition")
     if alone:  # files belong to whoever has them, unless a federation is simulated
         filled["partition"] = {"platforms": 1}
         if not filled.get("extractor"):
-            filled = _with_defaults(filled, best_installed(str(data.get("source"))))
+            filled = _with_defaults(filled, best_installed(str(source)))
     for (part, key, value), defaults in _FITTING.items():
         chosen = filled.get(part)
         if isinstance(chosen, dict) and chosen.get(key) == value:
