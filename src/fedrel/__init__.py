@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 
-def load(folder: str | Path) -> RelationExtractor:
-    """The extractor that a run has trained: `fedrel.load("runs/…").predict(…)`, `.extract(…)`."""
-    from fedrel.extraction.extract import (
+def load(folder: str | Path | None = None) -> RelationExtractor:
+    """The extractor that a run has trained, `fedrel.load("runs/…").predict(…)`, `.extract(…)`; without a folder, the
+    general one that ships with fedrel.
+    """
+    from fedrel.extraction.loading import (
         load as load_extractor,  # torch takes seconds to import: only who needs it waits
     )
 

@@ -51,7 +51,8 @@ def is_quick(command):
 @pytest.mark.parametrize("which", ["quick", pytest.param("all", marks=pytest.mark.slow)])
 def test_every_command_runs(page, which, tmp_path):
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    shutil.copytree(ROOT / "docs" / "example", tmp_path / "docs" / "example")
+    for example in ("example", "first"):
+        shutil.copytree(ROOT / "docs" / example, tmp_path / "docs" / example)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     run = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
     if page.name == "README.md":  # "your own data"

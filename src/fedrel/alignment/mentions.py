@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fedrel.alignment.gazetteer import Gazetteer, Match
 from fedrel.alignment.kb import KB
 from fedrel.alignment.problems import quoted
+from fedrel.alignment.recogniser import Name
 from fedrel.corpus import Document, Skipped, lots
 from fedrel.corpus.pairs import sentences_of
 from fedrel.errors import UserError
@@ -32,6 +33,7 @@ class Spot(NamedTuple):
     end: int
     ids: tuple[str, ...]
     numbers: tuple[int, ...]  # of the entities in the knowledge base; empty: not in it
+    type: str = ""  # as annotated or recognised; empty: unknown, or as the knowledge base says
 
     @property
     def key(self) -> str:
@@ -53,12 +55,13 @@ class SpottedSentence(NamedTuple):
 class Spotter:
     """Finds the entity mentions of documents. `counts` says how much it has seen, `skipped` what it left out and why.
 
-    Without a knowledge base, every document must have annotated entities. Raises UserError for a malformed language
-    code.
+    Without a knowledge base, every document must have annotated entities, unless `recognise` finds names by itself: the
+    names in every sentence of a document. Raises UserError for a malformed language code.
     """
 
     kb: KB | None
     language: str = "en"
+    recognise: Callable[[Sequence[str]], list[list[Name]]] | None = None
     counts: Counter[str] = field(default_factory=Counter)
     skipped: Skipped = field(default_factory=Skipped)
 
@@ -99,12 +102,21 @@ class Spotter:
         """Whether to use the document's own annotations. An empty list of them says little (brat requires a file even
         for a text that is not annotated yet), so names are searched for instead, given a knowledge base.
         """
-        return bool(document.annotations) or (document.annotations is not None and self._gazetteer is None)
+        searched = self._gazetteer is not None or self.recognise is not None
+        return bool(document.annotations) or (document.annotations is not None and not searched)
 
     def _search(self, documents: list[Document], spans: list[list[tuple[int, int]]]) -> Iterator[list[list[Spot]]]:
         """The mentions by sentence of every document without annotations of its own."""
         plain = [number for number, document in enumerate(documents) if not self._is_marked(document)]
         if not plain:
+            return
+        if self._gazetteer is None and self.recognise is not None:
+            for number in plain:
+                text = documents[number].text
+                yield [
+                    [Spot(name.start, name.end, (name.id,), (), name.type) for name in names]
+                    for names in self.recognise([text[start:end] for start, end in spans[number]])
+                ]
             return
         if self._gazetteer is None:
             raise UserError(
@@ -137,7 +149,7 @@ class Spotter:
             if not numbers and self.kb is not None:
                 self.skipped(f"{document.where or document.id}: {quoted(name)}{mark.id and f' ({mark.id})'}", NOT_IN_KB)
             ids = self._ids(numbers) if numbers else (mark.id or " ".join(name.lower().split()),)
-            spots[place].append(Spot(mark.start - start, mark.end - start, ids, numbers))
+            spots[place].append(Spot(mark.start - start, mark.end - start, ids, numbers, mark.type))
         return spots
 
     def _look_up_numbers(self, id_: str, name: str) -> tuple[int, ...]:
@@ -161,7 +173,7 @@ class Spotter:
                     if len(named) == 1:
                         at = named[0]
                         self.counts["settled"] += 1
-                        spots[place] = Spot(spot.start, spot.end, (spot.ids[at],), (spot.numbers[at],))
+                        spots[place] = spot._replace(ids=(spot.ids[at],), numbers=(spot.numbers[at],))
 
 
 def pairs(spots: Sequence[Spot]) -> list[tuple[Spot, Spot]]:

@@ -29,8 +29,9 @@ from fedrel.corpus.documents import Documents
 from fedrel.corpus.rules import Rules
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
-from fedrel.extraction.extract import RelationExtractor
+from fedrel.extraction import extractor_of
 from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
+from fedrel.extraction.general import FOLDER, GeneralExtractor, introduction
 from fedrel.util.files import open_atomic
 
 _SHOWN = 10
@@ -42,9 +43,11 @@ _LEFT_OUT = {
 
 
 def extract(
-    model: Annotated[Path, typer.Option("--model", help="The folder of a run, or its model folder.")],
     text: Annotated[Path, typer.Option("--text", help="A file or folder of text, in any format that is read.")],
     out_: Annotated[Path, typer.Option("--out", help="facts.jsonl, facts.csv or facts.nt")],
+    model: Annotated[
+        Path | None, typer.Option("--model", help="The folder of a run, or its model folder; else the general model.")
+    ] = None,
     kb: Annotated[Path | None, typer.Option("--kb", help="Names to look for, types, and what is known.")] = None,
     source: Annotated[str, typer.Option("--format", "--source", help="Format of the text; else detected.")] = "",
     min_confidence: Annotated[float, typer.Option(min=0, max=1, help="Leave out what is less certain.")] = 0.5,
@@ -64,9 +67,11 @@ def extract(
     if new_only and kb is None:
         raise UserError("--new-only needs --kb, to know what is known")
     documents = Documents(text, source, bad_rows=0 if strict else Rules().bad_rows)
-    extractor = RelationExtractor(load_model(model))
-    if extractor.saved.note:
+    extractor = extractor_of(load_model(model if model is not None else FOLDER))
+    if extractor.saved.note and model is not None:
         say(f"{model}: {extractor.saved.note}, which reads it")
+    if isinstance(extractor, GeneralExtractor):
+        say(introduction(extractor, named=kb is not None))
     if extractor.calibration.ece_after is None:
         what = "raw scores" if extractor.calibration.most >= _SURE else "no more than an order of the facts"
         say(f"the model has no calibration (its dev set had too little to learn it from): confidences are {what}")

@@ -82,7 +82,7 @@ class Phrases:
     sources: Tokens
 
 
-def _templates(texts: Sequence[str]) -> tuple[Template, ...]:
+def templates(texts: Sequence[str]) -> tuple[Template, ...]:
     """Tokenised, and every `[a|b]` replaced by each of its choices."""
     return tuple(
         tuple(
@@ -101,20 +101,20 @@ def phrases() -> Phrases:
             share=kind["share"],
             parts=tuple(tuple(pool.split()) for pool in kind["parts"]),
             names=tuple(kind["names"]),
-            appositives=_templates(kind["appositives"]),
+            appositives=templates(kind["appositives"]),
         )
         for name, kind in raw["types"].items()
     }
     relations = tuple(
-        Relation(**it | {"true": _templates(it["true"]), "misleading": _templates(it["misleading"])})
+        Relation(**it | {"true": templates(it["true"]), "misleading": templates(it["misleading"])})
         for it in raw["relations"]
     )
     anywhere = raw["neutral"]["any"]
     return Phrases(
         kinds=kinds,
         relations=relations,
-        neutral={kind: _templates(anywhere + raw["neutral"].get(kind, [])) for kind in kinds},
-        around={place: _templates(texts) for place, texts in raw["around"].items()},
+        neutral={kind: templates(anywhere + raw["neutral"].get(kind, [])) for kind in kinds},
+        around={place: templates(texts) for place, texts in raw["around"].items()},
         fill={f"{{{slot}}}": tuple(words.split()) for slot, words in raw["fill"].items()},
         sources=tuple(name.replace("_", " ") for name in raw["sources"].split()),
     )

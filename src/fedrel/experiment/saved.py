@@ -129,7 +129,8 @@ def _rebuild(
     folder: Path, settings: Extractor, denoiser: str, relations: int, weights: Named, has_pairs: bool
 ) -> tuple[Encoding, Model]:
     if settings.kind != "bert":
-        return WordEncoding.load(folder, settings), build_model(settings, denoiser, relations, weights[WORDS], seed=0)
+        table = weights[WORDS].float()  # which may be stored in half precision
+        return WordEncoding.load(folder, settings), build_model(settings, denoiser, relations, table, seed=0)
     from fedrel.encoding.pieces import PieceEncoding
     from fedrel.extractors.bert import BERT, rebuilt
 

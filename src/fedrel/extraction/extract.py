@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,14 +15,14 @@ import torch
 
 from fedrel.alignment.kb import KB
 from fedrel.alignment.kb import load as load_kb
-from fedrel.alignment.mentions import Spot, SpottedSentence, Spotter, ordered_pairs
+from fedrel.alignment.mentions import Spot, Spotter, ordered_pairs
 from fedrel.corpus import Document
 from fedrel.corpus.checks import check_span
 from fedrel.corpus.tokens import tokenize
 from fedrel.data.store import Ints
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Floats, sigmoid
-from fedrel.experiment.saved import SavedModel, load_model
+from fedrel.experiment.saved import SavedModel
 from fedrel.extraction.candidates import Chunk, Sightings, Span
 from fedrel.extraction.facts import Fact, Support, arrow, in_short
 
@@ -61,7 +60,8 @@ class _Scored:
 
 class RelationExtractor:
     """A trained model that reads text; `fedrel.load(folder)` returns one. Raises UserError for a model of plain texts,
-    which predicts labels, not relations.
+    which predicts labels, not relations. The methods that begin with an underscore and end before `_type` are what a
+    model with other habits of reading changes: general.py.
     """
 
     def __init__(self, saved: SavedModel) -> None:
@@ -87,16 +87,18 @@ class RelationExtractor:
         head, tail = _checked(text, head, "head"), _checked(text, tail, "tail")
         if head[0] < tail[1] and tail[0] < head[1]:
             raise UserError(f"head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must be separate")
-        words = _Words.of(text)
+        words = Words.of(text)
         if len(words) > _LONGEST:
             raise UserError(
                 f"the text has {len(words):,} tokens, but predict reads one sentence of at most {_LONGEST}; pass only "
                 "the one around head and tail, or use extract"
             )
+        sides = zip((head, tail), "ht", types, strict=True)
+        spots = self._typed(text, [Spot(*span, (key,), (), type_) for span, key, type_ in sides], None)
+        tokens, spans = self._read(text, words, spots)
         with Sightings() as seen:
-            seen.add_sentence("", 0, text, self._look_up(words))
-            spans, told = (*words.touched(*head), *words.touched(*tail)), (self._type(types[0]), self._type(types[1]))
-            seen.add(0, 1, spans, (*head, *tail), told)
+            seen.add_sentence("", 0, text, self._look_up(tokens))
+            seen.add(0, 1, (*spans[head], *spans[tail]), (*head, *tail), self._told(*spots))
             seen.close()
             z = next(self._scored(seen, np.zeros(1, np.int64))).log_odds
         order = np.argsort(-z[0, self._first :], kind="stable") + self._first
@@ -141,22 +143,23 @@ class RelationExtractor:
         tick: Callable[[Spotter], None],
         language: str,
     ) -> Iterator[Fact]:
-        spotter = Spotter(kb, language)
+        spotter = self._spotter(kb, language)
         counts, entities = spotter.counts, _Entities()
         with Sightings() as seen:
-            for sentence, types in self._sentences(spotter, _documents(texts)):
-                if len(sentence.spots) > 1:
-                    words = _Words.of(sentence.text)
+            for document, start, text, found, page in spotter.sentences(_documents(texts)):
+                if len(found) > 1:
+                    words = Words.of(text)
+                    spots = self._typed(text, found, kb)
                     if len(words) > _LONGEST:  # before its pairs are formed: a table without full stops has millions
                         counts["sentences too long"] += 1
-                    elif pairs := [pair for pair in ordered_pairs(sentence.spots) if _possible(kb, *pair)]:
-                        document, start, text, _, page = sentence
-                        seen.add_sentence(document, start, text, self._look_up(words), page)
+                    elif pairs := [it for it in ordered_pairs(spots) if _possible(kb, *it) and self._could_join(*it)]:
+                        tokens, spans = self._read(text, words, spots)
+                        seen.add_sentence(document, start, text, self._look_up(tokens), page)
                         for head, tail in pairs:
-                            spans = (*words.touched(head.start, head.end), *words.touched(tail.start, tail.end))
-                            places = (head.start, head.end, tail.start, tail.end)
-                            told = (types.get(head[:2], -1), types.get(tail[:2], -1)) if types else (-1, -1)
-                            seen.add(entities.number(head), entities.number(tail), spans, places, told)
+                            sides = (*spans[head[:2]], *spans[tail[:2]])
+                            places = (*head[:2], *tail[:2])
+                            told = self._told(head, tail)
+                            seen.add(entities.number(head), entities.number(tail), sides, places, told)
                 tick(spotter)
             seen.close()
             known = _Known(kb, entities.listed)
@@ -169,31 +172,43 @@ class RelationExtractor:
                     name = self.relations[relation + self._first]
                     if (new_only and known.has(one, name, other)) or not known.allows(one, name, other):
                         continue
+                    if not self._allows(name, entities.types[one], entities.types[other]):
+                        continue
                     if ambiguous or known.is_clear(one, other):
                         yield self._fact(seen, scored, known, bag, relation + self._first)
                     else:
                         counts["ambiguous facts"] += 1
 
-    def _sentences(
-        self, spotter: Spotter, documents: Iterable[Document]
-    ) -> Iterator[tuple[SpottedSentence, Mapping[Span, int]]]:
-        """Every sentence, with the types of its annotated mentions if the model is blind and sees nothing else of
-        them.
+    def _spotter(self, kb: KB | None, language: str) -> Spotter:
+        return Spotter(kb, language)
+
+    def _typed(self, text: str, spots: Sequence[Spot], kb: KB | None) -> Sequence[Spot]:
+        """The mentions of a sentence with their types, for a model that looks at them."""
+        return spots
+
+    def _read(self, text: str, words: Words, spots: Sequence[Spot]) -> tuple[list[str], dict[Span, Span]]:
+        """The tokens of a sentence as the model reads it, and the span in tokens of every mention, by its span in
+        characters.
         """
-        if not self.saved.extractor.blind:
-            yield from ((sentence, {}) for sentence in spotter.sentences(documents))
-            return
-        for document in documents:
-            types = {(mark.start, mark.end): self._type(mark.type) for mark in document.annotations or ()}
-            for sentence in spotter.sentences([document]):
-                start = sentence.start
-                yield sentence, {(begin - start, end - start): number for (begin, end), number in types.items()}
+        return words.tokens, {spot[:2]: words.touched(*spot[:2]) for spot in spots}
+
+    def _could_join(self, head: Spot, tail: Spot) -> bool:
+        """Whether the model has a relation for entities of such types."""
+        return True
+
+    def _allows(self, relation: str, head: str, tail: str) -> bool:
+        """Whether the relation can hold between entities of these types."""
+        return True
+
+    def _told(self, head: Spot, tail: Spot) -> tuple[int, int]:
+        """What the model is told of the types of head and tail, apart from the tokens."""
+        return (self._type(head.type), self._type(tail.type)) if self.saved.extractor.blind else (-1, -1)
 
     def _type(self, name: str) -> int:
         return int(self.saved.encoding.numbers([name.lower()])[0]) if name else -1
 
-    def _look_up(self, words: _Words) -> list[int]:
-        numbers: list[int] = self.saved.encoding.numbers(words.tokens).tolist()
+    def _look_up(self, tokens: Sequence[str]) -> list[int]:
+        numbers: list[int] = self.saved.encoding.numbers(tokens).tolist()
         return numbers
 
     def _scored(self, seen: Sightings, meaning: Ints) -> Iterator[_Scored]:
@@ -229,16 +244,6 @@ class RelationExtractor:
         )
 
 
-def load(folder: str | Path) -> RelationExtractor:
-    """The extractor in the folder of a run, or in the folder `model` in it. Raises UserError if there is none or it was
-    trained on plain texts; warns about a model of another version.
-    """
-    saved = load_model(Path(folder))
-    if saved.note:
-        warnings.warn(saved.note, stacklevel=3)  # to whoever calls fedrel.load
-    return RelationExtractor(saved)
-
-
 def _documents(texts: Iterable[str | Document]) -> Iterator[Document]:
     for number, text in enumerate(texts, 1):
         if isinstance(text, Document):
@@ -261,7 +266,7 @@ def _checked(text: str, span: Span, name: str) -> Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class Words:
     """The tokens of a sentence, with the character offsets where each begins and ends."""
 
     tokens: list[str]
@@ -269,7 +274,7 @@ class _Words:
     ends: list[int]
 
     @classmethod
-    def of(cls, text: str) -> _Words:
+    def of(cls, text: str) -> Words:
         return cls(*tokenize(text))
 
     def __len__(self) -> int:
@@ -285,12 +290,14 @@ class _Entities:
 
     def __init__(self) -> None:
         self.listed: list[tuple[str, tuple[int, ...]]] = []
+        self.types: list[str] = []  # as first seen
         self._places: dict[tuple[str, ...], int] = {}
 
     def number(self, spot: Spot) -> int:
         place = self._places.setdefault(spot.ids, len(self.listed))
         if place == len(self.listed):
             self.listed.append((spot.key, spot.numbers))
+            self.types.append(spot.type)
         return place
 
 
