@@ -83,7 +83,7 @@ def extract(
     base = load_kb(kb) if kb is not None else None
     if base is not None and not set(extractor.relations) & set(base.relations):
         say(f"no relation of the model is in {kb}: every fact will count as new, whatever its types")
-    torch.set_num_threads(1)  # its steps are small: more threads wait for each other longer than they work
+    torch.set_num_threads(extractor.saved.threads)
     begin = time.monotonic()
     with tempfile.TemporaryFile() as file, _Watch(documents.bytes) as watch:
         spool = _Spool(file)

@@ -71,7 +71,7 @@ def review(
             say(f"{model}: {saved.note}, which reads it")
         dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
         base = load_kb(kb) if kb is not None else None
-        torch.set_num_threads(1)  # its steps are small: more threads wait for each other longer than they work
+        torch.set_num_threads(saved.threads)
         with reading_progress("scoring", len(dataset.train)) as tick:
             queue = queues.build(dataset, saved, queues.digest_of(model), kb=base, tick=lambda done: tick(done, done))
         here = listening.getsockname()[1]

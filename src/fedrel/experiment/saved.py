@@ -23,6 +23,7 @@ from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.protocol.checkpoint import load_weights, save_weights
 from fedrel.util.files import sha256, write_atomic
+from fedrel.util.parallel import cores
 from fedrel.util.seeds import seeded
 from fedrel.version import installed_version
 
@@ -54,6 +55,13 @@ class SavedModel:
         """What a person should know before using it, if anything."""
         here = installed_version()
         return "" if self.version == here else f"the model was saved by fedrel {self.version}; this is {here}"
+
+    @property
+    def threads(self) -> int:
+        """How many threads score fastest. The steps of a small model are small: more threads would wait for each other
+        longer than they work. A transformer keeps all cores busy.
+        """
+        return cores() if self.extractor.kind == "bert" else 1
 
 
 def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibration) -> None:
