@@ -58,10 +58,10 @@ class SavedModel:
 
     @property
     def threads(self) -> int:
-        """How many threads score fastest. The steps of a small model are small: more threads would wait for each other
-        longer than they work. A transformer keeps all cores busy.
+        """How many threads of torch score fastest. The steps of a small model are small: more threads would wait for
+        each other longer than they work. A transformer keeps all cores busy; a frozen one reads on threads of its own.
         """
-        return cores() if self.extractor.kind == "bert" else 1
+        return cores() if self.extractor.kind == "bert" and self.extractor.encoder != "frozen" else 1
 
 
 def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibration) -> None:
