@@ -155,6 +155,17 @@ def test_mentions_are_hidden_in_training_from_the_layer_that_is_trained_and_what
     assert torch.equal(encoder.trained_part(shard.kept[0]), without)
 
 
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_a_frozen_encoder_reads_a_platform_without_sentences(hidden):
+    model, encoding, _ = model_of(encoder="frozen", hidden=hidden)
+    shard = packed(encoding, [], [])
+    model.load(model.start, shard)
+    [kept] = shard.kept
+    assert kept.shape == (0, model.encoder.frozen_width)
+    assert model.vectors(shard).shape == (0, model.encoder.hidden)
+    assert model.score_bags(shard).shape == (0, 3)
+
+
 def test_mentions_that_overlap_have_nothing_between_them():
     model, encoding, _ = model_of(encoder="frozen", hidden=5)
     shard = packed(encoding, [["new", "york", "city", "hall"]], [(0, 4, 0, 2)])

@@ -44,6 +44,7 @@ class BERT(Encoder):
         width = body.config.hidden_size
         read = width * {"max": 2, "sum": 2, "cls+sum": 3, "parts": 3, "cls": 1, "mean": 1}[self.pooling]
         self.frozen = settings.encoder == "frozen"
+        self._width = read
         self.layer = nn.Linear(read, settings.hidden) if settings.hidden else None
         self.hidden = settings.hidden or read
         self.hide = settings.hide
@@ -82,6 +83,10 @@ class BERT(Encoder):
         """
         vectors = self._transformed(batch)
         return vectors if self.layer is None else vectors.to(torch.float16)
+
+    @property
+    def frozen_width(self) -> int:
+        return self._width
 
     def _transformed(self, batch: Batch) -> Tensor:
         assert isinstance(batch, PieceBatch)

@@ -27,8 +27,15 @@ class Encoder(nn.Module):
         raise AssertionError("every encoder has its own")
 
     def frozen_part(self, batch: Batch) -> Tensor:
-        """(S, W) what a frozen encoder makes of sentences before anything that is trained."""
-        raise AssertionError("every frozen encoder has its own")
+        """(S, W) what a frozen encoder makes of sentences before anything that is trained: their vectors, unless
+        something is trained on top.
+        """
+        return self.encode(batch)
+
+    @property
+    def frozen_width(self) -> int:
+        """W of `frozen_part`."""
+        return self.hidden
 
     def trained_part(self, vectors: Tensor) -> Tensor:
         """(S, hidden) from what `frozen_part` has made: the same, unless something is trained on top."""

@@ -151,12 +151,13 @@ class Model(nn.Module):
         def encode(chunk: tuple[int, int]) -> Tensor:
             return self.encoder.frozen_part(here.bags_between(*chunk).to(self.device))
 
-        parts: list[Tensor] = []
+        parts, done = [torch.zeros(0, self.encoder.frozen_width, dtype=torch.float16, device=self.device)], 0
         with ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1) as pool:
             for part in pool.map(encode, shard.chunks(self.device)):
                 parts.append(part)
-                self.on_read(sum(map(len, parts)), len(shard))
-        return torch.cat(parts)
+                done += len(part)
+                self.on_read(done, len(shard))
+        return torch.cat(parts)  # of the wider type, where there are any sentences
 
     @torch.no_grad()
     def log_probabilities(self, shard: Shard) -> Tensor:
