@@ -44,7 +44,7 @@ class BERT(Encoder):
         width = body.config.hidden_size
         read = width * {"max": 2, "sum": 2, "cls+sum": 3, "parts": 3, "cls": 1, "mean": 1}[self.pooling]
         self.frozen = settings.encoder == "frozen"
-        self._width = read
+        self._width: int = read
         self.layer = nn.Linear(read, settings.hidden) if settings.hidden else None
         self.hidden = settings.hidden or read
         self.hide = settings.hide
