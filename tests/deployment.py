@@ -85,6 +85,12 @@ class Deployment:
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
+    def wait_until_connected(self, seconds: float = 60.0) -> None:
+        """Waits until all platforms are connected: a run that needs few of them would begin without the others."""
+        until = time.monotonic() + seconds
+        while set(self.look()["connected"]) != set(self.platforms):
+            assert time.monotonic() < until, self.story()
+
     def submit_stop(self, run: str) -> None:
         command = [FEDREL, "stop", str(self.kits / "admin"), run]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100)

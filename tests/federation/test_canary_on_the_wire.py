@@ -175,6 +175,7 @@ def test_no_planted_secret_is_sent(method, tapped):
 @pytest.mark.slow
 def test_a_failing_platform_reveals_nothing_of_its_text(tapped):
     """One platform cannot read its data, another its own policy; the third continues alone."""
+    tapped.wait_until_connected()
     break_line(tapped.folder / Planted("p0").folder)
     (tapped.kits / "p1" / "local" / "policy.toml").write_text(f"{Planted('p1').words[1]} = [")
     tapped.train("failing", *settings("fedavg", "words that are trained"), "engine.min_platforms=1")
