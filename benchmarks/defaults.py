@@ -68,6 +68,8 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
         "dev": result["dev"][metric],
         "test": result["test"][metric],
         "interval": result["intervals"]["test"],
+        "human": result["human"],
+        "selection": result["selection"],
         "rounds": result["rounds"],
         "seconds": result["seconds"]["total"],
         "up": result["bytes"]["up"],

@@ -113,7 +113,7 @@ def test_the_files_are_what_they_say_they_are(folder):
     described = json.loads((folder / "config.json").read_text())
     assert set(described) == {
         *("format", "version", "extractor", "denoiser", "relations", "calibration", "sha256", "seal"),
-        *("na", "pairs"),
+        *("na", "pairs", "hidden_view"),
     }
     assert described["calibration"] == {
         "temperature": 1.7,

@@ -124,6 +124,7 @@ def test_a_run_on_what_was_written_ends_with_the_same_weights(fedrel, tmp_path, 
     one, other = (contents_of_model(tmp_path / run) for run in ("one", "other"))
     assert one == other
     scores = [json.loads((tmp_path / run / "result.json").read_text()) for run in ("one", "other")]
+    scores[1]["test"].pop("ap_human")  # of sentences in files it is not known that nobody judged them
     for key in ("dev", "test", "best_round", "selection", "bytes"):
         assert scores[0][key] == scores[1][key]
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
+from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
 from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, task
 
@@ -27,6 +28,7 @@ class Evidence(FedAvg):
     """
 
     selects = True
+    view = HIDDEN  # the names are those of the fact, whatever a sentence says: its other words must show it
 
     margin: float = number(1.0, low=0, high=100)
     wide: float = number(8.0, low=0, high=100)
@@ -60,7 +62,7 @@ class Evidence(FedAvg):
         """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
         weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        z = site.model.label_log_odds(site.shard)  # (S,)
+        z = site.model.label_log_odds(site.shard, self.view)  # (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
         site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact)}
         keys = site.lasting_keys() if self.memory else site.fact_keys()

@@ -161,6 +161,30 @@ def _scores(result: dict[str, Any]) -> Table:
     return table
 
 
+def human_note(human: dict[str, Any], metric: object) -> str:
+    """What people's labels say, in a sentence that nobody takes for the score by the knowledge base."""
+    low, high = human["interval"]
+    where = "labels of test are people's" if human["of"] == "test" else f"people's labels of {human['of']}"
+    beside = f"; {metric} is by the labels of test" if human["of"] != "test" else ""
+    return (
+        f"ap_human {human['ap_human']:.3f} (between {low:.3f} and {high:.3f}), by people: "
+        f"{human['sentences']:,} sentences, {human['stating']:,} state a relation ({where}{beside})"
+    )
+
+
+def selection_note(selection: dict[str, Any]) -> str:
+    """How many selected sentences express their fact, with the interval where few are judged."""
+    said = f"selected sentences that express their fact: {selection['precision']:.0%}"
+    if "judged" not in selection:  # a run of an earlier version
+        return f"{said} (all sentences: {selection['base_rate']:.0%})"
+    low, high = selection["interval"]
+    return (
+        f"{said} (between {low:.0%} and {high:.0%}; all sentences: {selection['base_rate']:.0%}); "
+        f"{selection['recall']:.0%} of those that do are selected; {selection['judged']:,} were judged, and of their "
+        f"facts {selection['stated']:.0%} have a sentence that expresses them"
+    )
+
+
 def _notes(result: dict[str, Any]) -> list[str]:
     chosen, selection = result.get("metric"), result["selection"]
     intervals = [
@@ -175,12 +199,10 @@ def _notes(result: dict[str, Any]) -> list[str]:
         f"{format_bytes(result['bytes']['up'])} up, {format_bytes(result['bytes']['down'])} down",
         f"{duration(result['seconds']['total'])} at {result['sentences_per_second']:,.0f} sentences/s",
     ]
+    if human := result.get("human"):
+        notes.insert(0, human_note(human, chosen))
     if selection:
-        notes.insert(
-            0,
-            f"selected sentences that express their fact: {selection['precision']:.0%} "
-            f"(all sentences: {selection['base_rate']:.0%})",
-        )
+        notes.insert(0, selection_note(selection))
     if calibration := result.get("calibration"):  # a run of an earlier version has none
         dev, test = (calibration[split] for split in ("dev", "test"))
         notes.append(

@@ -6,7 +6,7 @@ import importlib.util
 import math
 from collections.abc import Mapping
 
-from fedrel.config.sections import WORLD, Training
+from fedrel.config.sections import DEFAULT_METHOD, HIDE_NAMES, WORLD, Training
 
 Table = Mapping[str, object]
 
@@ -25,6 +25,8 @@ _FITTING: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {
         for kind in ("text", "bag")
     },
 }
+
+_READ_WORDS = ("pcnn", "cnn")  # of extractor.kind: with stand-ins for names
 
 # Of extractor.kind: a pretrained encoder that stays as it is, with a layer that is trained on its lower layers
 MINILM = "minilm"
@@ -52,12 +54,22 @@ def fitting(table: Table) -> dict[str, object]:
         chosen = filled.get(part)
         if isinstance(chosen, dict) and chosen.get(key) == value:
             filled = _with_defaults(filled, defaults)
+    filled = _with_defaults(filled, {"extractor": {"hide_names": _hidden_names(filled)}})
     training = filled.get("training", {})
     if isinstance(training, dict):
         rate = {} if "lr" in training else {"lr_auto": True}
         epochs = {"epochs": 1} if alone else {}  # a round costs nothing, and sentences are selected anew in each
         filled["training"] = {**rate, **epochs, **_for_fraction(training.get("fraction")), **training}
     return filled
+
+
+def _hidden_names(table: Table) -> float:
+    """What extractor.hide_names is by default: published methods are left as they were published."""
+    method, extractor = table.get("method", {}), table.get("extractor", {})
+    if not isinstance(method, dict) or not isinstance(extractor, dict):
+        return 0.0  # refused later
+    ours = method.get("name", DEFAULT_METHOD) == DEFAULT_METHOD
+    return HIDE_NAMES if ours and extractor.get("kind", "pcnn") in _READ_WORDS else 0.0
 
 
 def _with_defaults(table: Table, defaults: Mapping[str, Mapping[str, object]]) -> dict[str, object]:

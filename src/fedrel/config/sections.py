@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 DEFAULT_METHOD = "evidence"
+HIDE_NAMES = 0.3  # of extractor.hide_names, for the default method
 
 
 WORLD = "world"  # of data.source: the built-in world
@@ -38,6 +39,9 @@ class Data:
     directions: tuple[tuple[str, str], ...] = ()  # of relations, a table: undirected, directed, or "Drug -> Disease"
     max_pairs: int = number(5_000, low=1)  # without a relation, of one sentence with gold relations; the nearest stay
     max_distance: int = number(0, low=0)  # tokens between the entities of such a pair; 0: any number
+    # sentences that people labelled, for a score beside that of test: a file of the same format, or "test", if people
+    # chose the labels of test; empty: those sentences of test that say whether they express their relation
+    human: str = ""
     bad_rows: float = number(0.01, low=0, high=1)  # share of rows that may be broken and left out; 0: none
 
 
@@ -78,6 +82,9 @@ class Extractor:
         0.2, low=0, high=100
     )  # standard deviation that a file's vectors are scaled to; 0: as they are
     embeddings: Literal["trainable", "frozen"] = "trainable"
+    # share of mentions that training hides behind stand-ins; a sentence is then scored with names shown and hidden.
+    # `evidence` has 0.3 by default, published methods none
+    hide_names: float = number(0.0, low=0, high=0.99)
     # training: of everybody's training text. public: agreed without it, from word vectors or else the coordinator's own
     # text; public+FILE: with the words of a file too. Or a file alone, one word a line
     vocabulary: str = "training"
@@ -161,7 +168,7 @@ class Experiment:
     seed: int = 1
     data: Data = field(default_factory=Data)
     partition: Partition = field(default_factory=Partition)
-    extractor: Extractor = field(default_factory=Extractor)
+    extractor: Extractor = field(default_factory=lambda: Extractor(hide_names=HIDE_NAMES))
     method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
     training: Training = field(default_factory=lambda: Training(lr_auto=True))
     feedback: Feedback = field(default_factory=Feedback)

@@ -98,6 +98,20 @@ def load_common(sentences: Stream, content: str, *, like: Dataset) -> Dataset:
     return cached(key, partial(make, part=True), "reading the coordinator's sentences", lambda line: None)
 
 
+def load_judged(data: Data, relations: Sequence[str]) -> Dataset:
+    """The sentences of data.human, which people labelled with some of these relations, as the test split of a data set
+    of their own. Sentences with other relations are left out.
+    """
+    path = Path(data.human)
+    if not path.exists():
+        raise UserError(f'data.human = "{path}": no such file; name one in the format of data.source, or "test"')
+    data = replace(data, relations=tuple(name for name in relations if name != NA))
+    key = files_key("judged", data, {"test": path})
+    file = SplitFile(data, path, split="judged")
+    make = partial(build, splits={"test": file}, part=True, **kind_of(data))
+    return cached(key, make, f"reading {path}", lambda line: None)
+
+
 @cache
 def fingerprint(data: Data) -> str:
     """Changes with the content of the data, and with the code that makes or reads it."""
@@ -106,7 +120,8 @@ def fingerprint(data: Data) -> str:
         return version
     path = unpacked(Path(data.path))
     find = files_of_platforms if is_of_platforms(path, data.source) else find_splits
-    return "-".join([version, *(content_hash(file, data.source)[:16] for file in find(path, data.source).values())])
+    files = [*find(path, data.source).values(), *([Path(data.human)] if Path(data.human).is_file() else [])]
+    return "-".join([version, *(content_hash(file, data.source)[:16] for file in files)])
 
 
 def world_of(data: Data) -> world.World:

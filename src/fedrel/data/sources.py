@@ -66,10 +66,10 @@ def kind_of(data: Data) -> dict[str, Any]:
 def require_useful(data: Data) -> None:
     """Raises UserError for settings about labels that change nothing in data of this source."""
     if data.source == WORLD:
-        useless = ["labels", "na_label", "directions"]
+        useless = ["labels", "na_label", "directions", "human"]
         why = "the built-in world has the labels that it is made with"
     elif are_texts(data):
-        useless, why = ["na_label", "directions"], "whole texts with a label have no pairs of entities"
+        useless, why = ["na_label", "directions", "human"], "whole texts with a label have no pairs of entities"
     elif FORMATS[data.source].sentences:
         useless, why = ["directions"], f"every row of {data.source} says which entity is the head"
     else:

@@ -27,6 +27,12 @@ class PackedBatch(Batch):
     head_distance: Tensor  # (T,) 1 … 2·reach+1; 0 at separators
     tail_distance: Tensor  # (T,)
     piece_lengths: Tensor  # (S, 4) rows up to the end of the first entity, of the second, of the sentence; separators
+    hidden: Tensor | None = None  # (T,) the tokens with the names of both entities hidden
+
+    def names_hidden(self) -> PackedBatch | None:
+        if self.hidden is None:
+            return None
+        return replace(self, tokens=self.hidden, hidden=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +42,7 @@ class PackedShard(Shard):
     head_distance: Tensor  # (T,) int16
     tail_distance: Tensor  # (T,) int16
     piece_lengths: Tensor  # (S, 4) int64
+    hidden: Tensor | None = None  # (T,) int32, `tokens` with stand-ins in the place of both entities' names
     copies: dict[torch.device, PackedShard] = field(default_factory=dict, repr=False)  # on other devices
 
     def at(self, device: torch.device) -> PackedShard:
@@ -52,6 +59,22 @@ class PackedShard(Shard):
     def unlabelled(self) -> PackedShard:
         return replace(self, labels=torch.zeros_like(self.labels), copies={})  # the copies have labels
 
+    def hiding_names(self, share: float, seed: int) -> PackedShard:
+        """A copy in which this share of the entities, drawn from the seed, have stand-ins in the place of their names,
+        in training.
+        """
+        if self.hidden is None:
+            return self
+        draw = torch.Generator().manual_seed(seed)
+        drawn = torch.rand(len(self), 2, generator=draw) < share  # (S, 2) of the first entity, of the second
+        sentence = torch.repeat_interleave(self.starts.diff(), output_size=len(self.tokens))  # (T,)
+        second = torch.arange(len(self.tokens)) - self.starts[sentence] >= self.piece_lengths[sentence, 0]
+        gone = drawn[sentence, second.long()]
+        return replace(self, tokens=torch.where(gone, self.hidden, self.tokens), hidden=None, copies={})
+
+    def _token_columns(self) -> list[Tensor]:
+        return [self.tokens] if self.hidden is None else [self.tokens, self.hidden]
+
     def bags_between(self, first: int, last: int) -> Batch:
         if self.labels.device.type == "cpu":
             return super().bags_between(first, last)
@@ -66,6 +89,7 @@ class PackedShard(Shard):
             head_distance=self.head_distance[tokens].long(),
             tail_distance=self.tail_distance[tokens].long(),
             piece_lengths=self.piece_lengths[begin:end],
+            hidden=None if self.hidden is None else self.hidden[tokens].long(),
         )
 
     def _batch(self, chosen: Tensor, bag: Tensor, labels: Tensor) -> PackedBatch:
@@ -80,6 +104,7 @@ class PackedShard(Shard):
                 column[rows].long() for column in (self.tokens, self.head_distance, self.tail_distance)
             )
             pieces = self.piece_lengths[chosen]
+        hidden = None if self.hidden is None else self.hidden[self._token_rows(chosen)].long()
         return PackedBatch(
             sentences=chosen,
             bag=bag,
@@ -88,6 +113,7 @@ class PackedShard(Shard):
             head_distance=heads,
             tail_distance=tails,
             piece_lengths=pieces,
+            hidden=hidden,
         )
 
 
@@ -109,11 +135,19 @@ def _gather(tokens: Any, head_distance: Any, tail_distance: Any, starts: Any, pi
 
 
 def pack(
-    split: Split, rows: Ints, bag_starts: Ints, word_numbers: Ints | None, *, reach: int, gap: int = 1
+    split: Split,
+    rows: Ints,
+    bag_starts: Ints,
+    word_numbers: Ints | None,
+    *,
+    reach: int,
+    gap: int = 1,
+    stand_ins: Ints | None = None,
 ) -> PackedShard:
     """The sentences of these rows, in this order, with bags that begin at `bag_starts` (bags+1,). `word_numbers` maps
     the split's word numbers to the model's; None if they are the same. Distances to an entity are clipped to ±reach;
-    `gap` separators, at least one, follow each sentence.
+    `gap` separators, at least one, follow each sentence. With `stand_ins`, of the model's words, the shard also has its
+    tokens with names hidden.
     """
     gap = max(gap, 1)
     begins = np.asarray(split.offsets)[rows]
@@ -125,22 +159,33 @@ def pack(
     numbers = np.zeros(starts[-1], dtype=np.int64)
     words = np.asarray(split.tokens)[source[is_word]]
     numbers[is_word] = words if word_numbers is None else word_numbers[words]
-    vocabulary, tokens = _distinct(numbers)
     spans = np.asarray(split.spans)[rows].astype(np.int64)
+    hidden = np.zeros(0, dtype=np.int64)
+    if stand_ins is not None:
+        named = _inside(within, spans[:, :2], lengths + gap) | _inside(within, spans[:, 2:], lengths + gap)
+        hidden = np.where(named & is_word, stand_ins[numbers], numbers)
+    vocabulary, both = _distinct(np.concatenate([numbers, hidden]))
+    tokens, standing = both[: len(numbers)], both[len(numbers) :]
     first_end = np.minimum(spans[:, 1], spans[:, 3])
     second_end = np.maximum(spans[:, 1], spans[:, 3])
     pieces = np.stack([first_end, second_end - first_end, lengths - second_end, np.full_like(lengths, gap)], axis=1)
     return PackedShard(
         rows=rows,
         vocabulary=vocabulary,
-        tokens=torch.from_numpy(tokens),
+        tokens=torch.from_numpy(tokens.copy() if stand_ins is not None else tokens),
         head_distance=_distance(within, spans[:, 0], lengths + gap, is_word, reach),
         tail_distance=_distance(within, spans[:, 2], lengths + gap, is_word, reach),
         starts=torch.from_numpy(starts),
         piece_lengths=torch.from_numpy(pieces),
         labels=torch.from_numpy(np.asarray(split.labels)[rows].astype(np.int64)),
         bag_starts=torch.from_numpy(bag_starts),
+        hidden=None if stand_ins is None else torch.from_numpy(standing.copy()),
     )
+
+
+def _inside(within: Ints, span: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
+    """(T,) whether each row, by its place in the sentence, lies in its sentence's span: (S, 2) begin and end."""
+    return (within >= np.repeat(span[:, 0], sizes)) & (within < np.repeat(span[:, 1], sizes))
 
 
 def _distinct(numbers: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:

@@ -26,6 +26,10 @@ class Batch:
     labels: Tensor  # (U,)
     vectors: Tensor | None = None  # (S, H) sentence vectors, if a frozen encoder has computed them already
 
+    def names_hidden(self) -> Batch | None:
+        """The same sentences with the names of their entities hidden; None: the encoding hides none."""
+        return None
+
     def to(self, device: torch.device) -> Self:
         """The batch with its tensors on this device."""
         if self.labels.device == device:
@@ -69,6 +73,10 @@ class Shard:
         """The number of bags."""
         return len(self.bag_starts) - 1
 
+    def hiding_names(self, share: float, seed: int) -> Shard:
+        """A copy in which this share of the entities' names is hidden; itself, where the encoding hides none."""
+        return self
+
     def unlabelled(self) -> Self:
         """A copy with all labels 0, for code that must not see them."""
         return replace(self, labels=torch.zeros_like(self.labels))
@@ -106,15 +114,20 @@ class Shard:
             first = last
 
     def words_of(self, chosen: Tensor) -> Tensor:
-        """The indices into `vocabulary` that occur in these sentences, ascending, without padding."""
+        """The indices into `vocabulary` that these sentences may train, ascending, without padding."""
         device = self.labels.device
         wanted = torch.zeros(len(self), dtype=torch.bool, device=device)
         wanted[chosen.to(device)] = True
         looked_at = torch.repeat_interleave(wanted, self.starts.diff(), output_size=len(self.tokens))
         used = torch.zeros(len(self.vocabulary), dtype=torch.bool, device=device)
-        used[self.tokens[looked_at]] = True
+        for tokens in self._token_columns():
+            used[tokens[looked_at]] = True
         used[0] = False
         return used.nonzero().squeeze(1)
+
+    def _token_columns(self) -> list[Tensor]:
+        """(T,) each: the tokens as they are, and others that training may read in their place."""
+        return [self.tokens]
 
     def label_counts(self, classes: int) -> Tensor:
         """(classes,) the number of sentences with each label."""

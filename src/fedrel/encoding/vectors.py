@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fedrel.corpus.lines import numbered_lines
+from fedrel.data.store import Ints
 from fedrel.encoding.vocabulary import Vocabulary
 from fedrel.errors import UserError
 from fedrel.util.seeds import derive
@@ -60,6 +61,48 @@ def initial_table(
         table[list(found)] = known
     table[0] = 0
     return table
+
+
+_CLASSES, _FREQUENT, _STEPS = 128, 20_000, 15  # of name classes: how many, found among which words, in how many steps
+
+
+def stand_ins(vocabulary: Vocabulary, pretrained: Pretrained | None) -> Ints:
+    """(V,) for every word the word that stands in for it where a name is hidden: one for all words of a class, such as
+    cities, first names or companies, so that a model sees what kind of thing is written about, but not which. Classes
+    are found by k-means on the directions of the most frequent vectors; a class is represented by its most central
+    word. Words without a vector become unknown words, and without vectors all do. It depends on nothing private.
+    """
+    found = np.ones(len(vocabulary), dtype=np.int64)
+    found[0] = 0
+    if pretrained is None:
+        return found
+    ours = vocabulary.numbers
+    rows: dict[int, int] = {}
+    for row, word in enumerate(pretrained.words):
+        if word in ours:
+            rows.setdefault(ours[word], row)
+    if not rows:
+        return found
+    numbers, places = np.array(list(rows)), np.array(list(rows.values()))
+    directions = torch.nn.functional.normalize(torch.from_numpy(np.asarray(pretrained.vectors)[places]).double(), dim=1)
+    frequent = directions[np.argsort(places, kind="stable")[:_FREQUENT]]
+    centres = _class_centres(frequent, min(_CLASSES, len(frequent)))
+    near = directions @ centres.T  # (n, classes)
+    central = numbers[near.argmax(0).numpy()]  # (classes,) the word nearest to each centre
+    found[numbers] = central[near.argmax(1).numpy()]
+    return found
+
+
+def _class_centres(directions: Tensor, classes: int) -> Tensor:
+    """(classes, D) of length 1, from directions (n, D), by spherical k-means from a fixed start."""
+    start = torch.randperm(len(directions), generator=torch.Generator().manual_seed(0))[:classes]
+    centres = directions[start]
+    for _ in range(_STEPS):
+        nearest = (directions @ centres.T).argmax(1)
+        sums = torch.zeros_like(centres).index_add_(0, nearest, directions)
+        empty = sums.norm(dim=1, keepdim=True) == 0
+        centres = torch.where(empty, centres, torch.nn.functional.normalize(sums, dim=1))
+    return centres
 
 
 def _glove_package() -> Pretrained:

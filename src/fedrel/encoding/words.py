@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from fedrel.config import Extractor
 from fedrel.data.store import Ints, Split
 from fedrel.encoding.packed import PackedShard, pack
 from fedrel.encoding.vocabulary import Vocabulary
+from fedrel.errors import UserError
 from fedrel.util.files import write_atomic
 
-_VOCABULARY = "vocabulary.txt"
+_VOCABULARY, _STAND_INS = "vocabulary.txt", "stand_ins.txt"
 
 
 @dataclass(frozen=True)
@@ -22,22 +25,31 @@ class WordEncoding:
     vocabulary: Vocabulary
     reach: int  # distances to an entity are clipped to ±reach
     gap: int  # separators after each sentence
+    # (V,) the word that each word becomes where a name is hidden; None: none is
+    stand_ins: Ints | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, settings: Extractor, vocabulary: Vocabulary) -> WordEncoding:
+    def of(cls, settings: Extractor, vocabulary: Vocabulary, stand_ins: Ints | None = None) -> WordEncoding:
         """The encoding for an extractor with these settings."""
-        return cls(vocabulary, settings.reach, settings.window // 2)
+        return cls(vocabulary, settings.reach, settings.window // 2, stand_ins)
 
     @classmethod
     def load(cls, folder: Path, settings: Extractor) -> WordEncoding:
         """The encoding that `save` has written to a folder."""
         words = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
-        return cls.of(settings, Vocabulary(tuple(words)))
+        hidden = folder / _STAND_INS
+        stand_ins = np.array(hidden.read_text().split(), dtype=np.int64) if hidden.is_file() else None
+        if stand_ins is not None and not (len(stand_ins) == len(words) and (stand_ins < len(words)).all()):
+            raise UserError(f"{hidden}: not the stand-ins of these words; copy the model again")
+        return cls.of(settings, Vocabulary(tuple(words)), stand_ins)
 
     def save(self, folder: Path) -> list[str]:
-        """Writes the vocabulary for `load`; returns the names of the files."""
+        """Writes vocabulary and stand-ins for `load`; returns the names of the files."""
         write_atomic(folder / _VOCABULARY, "\n".join(self.vocabulary.words))
-        return [_VOCABULARY]
+        if self.stand_ins is None:
+            return [_VOCABULARY]
+        write_atomic(folder / _STAND_INS, "\n".join(map(str, self.stand_ins.tolist())))
+        return [_VOCABULARY, _STAND_INS]
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -50,4 +62,4 @@ class WordEncoding:
         """The sentences of these rows, in this order. `numbers` maps the split's word numbers to the vocabulary's; None
         if they are the same.
         """
-        return pack(split, rows, bag_starts, numbers, reach=self.reach, gap=self.gap)
+        return pack(split, rows, bag_starts, numbers, reach=self.reach, gap=self.gap, stand_ins=self.stand_ins)

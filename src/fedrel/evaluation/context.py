@@ -72,6 +72,37 @@ def classification_interval(metric: str, scores: Floats, labels: Ints, *, na: bo
     return _bootstrap(drawn, len(labels), count or len(labels)) if len(labels) else None
 
 
+def share_interval(hits: int, of: int) -> Interval:
+    """The 95 % interval of a share, `hits` out of `of`, by Clopper and Pearson: its ends are the shares under which as
+    many hits, or as few, are found once in 40 times.
+    """
+    tail = _ENDS[0] / 100
+    low = _share_where(lambda share: _at_least(hits, of, share), tail) if hits else 0.0
+    high = _share_where(lambda share: 1 - _at_least(hits + 1, of, share), tail, falling=True) if hits < of else 1.0
+    return low, high
+
+
+def _at_least(hits: int, of: int, share: float) -> float:
+    """The probability of at least so many hits, each of `of` being one with probability `share`, in (0, 1)."""
+    counts = np.arange(of + 1)
+    log_factorials = np.r_[0.0, np.cumsum(np.log(np.arange(1, of + 1)))]
+    log_ways = log_factorials[of] - log_factorials[counts] - log_factorials[of - counts]
+    terms = np.exp(log_ways + counts * np.log(share) + (of - counts) * np.log1p(-share))
+    return float(terms[hits:].sum())
+
+
+def _share_where(chance: Callable[[float], float], wanted: float, *, falling: bool = False) -> float:
+    """By bisection, the share at which a chance that rises with it, or falls, is as wanted."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        if (chance(middle) < wanted) != falling:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
 def trivial_rankings(metric: str, shape: tuple[int, ...], facts: Ints, train_labels: Ints) -> dict[str, float]:
     """The metric of two rankings that know nothing of the text: `constant`, all candidates alike, and `frequency`, the
     relations of every pair by how often train has them. `shape` (P, R) and `facts` (F, 2) as for `heldout.rank`.

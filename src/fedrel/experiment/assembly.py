@@ -41,6 +41,7 @@ from fedrel.util.parallel import cores
 from fedrel.util.plugins import Origin, Registry
 from fedrel.util.profiling import timed
 
+LABELS_OF_TEST = "test"  # of data.human: people chose them
 _AT_ONCE = 256  # platforms that are stacked, as far as memory reaches
 
 __all__ = ["METRICS", "Setup", "choose_method", "complete", "prepare", "read_experiment"]
@@ -212,6 +213,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     dataset = loading.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
     require_pairs(experiment, dataset)
+    judged_of(experiment, dataset)  # whatever is wrong with it is better known now than after the last round
     for note in dataset.notes:
         say(note)
     for warning in too_little(dataset):
@@ -242,6 +244,12 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         held_out=held_out,
     )
     return Setup.of(sites, denoiser, weights, held_out)
+
+
+def judged_of(experiment: Experiment, dataset: Dataset) -> Dataset | None:
+    """The sentences of data.human, where that is a file."""
+    named = experiment.data.human not in ("", LABELS_OF_TEST)
+    return loading.load_judged(experiment.data, dataset.relations) if named else None
 
 
 def set_arithmetic(experiment: Experiment) -> None:

@@ -24,15 +24,19 @@ from fedrel.engines.screening import Screen, Suspicion, summary
 from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import fit_calibration
+from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
 from fedrel.experiment.divergence import LossLimit, is_of_past_attempt, past_attempts
 from fedrel.experiment.evaluators import Evaluated, evaluate
+from fedrel.experiment.judged import human_scores
 from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
 from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
 from fedrel.experiment.standing import Progress, Standing
+from fedrel.experiment.views import choose_view
+from fedrel.learning.model import BOTH_VIEWS, SHOWN
 from fedrel.learning.named import Named
 from fedrel.protocol import checkpoint
 from fedrel.protocol.codec import Record
@@ -275,7 +279,8 @@ class Execution:
 
         def poll(task: str) -> Replies:
             """All platforms, those that sit this round out included."""
-            ask = broadcast(task, self.setup.sites, weights=weights, test=float(split == "test"))
+            view = self.setup.model.hidden_view
+            ask = broadcast(task, self.setup.sites, weights=weights, test=float(split == "test"), view=view)
             return self._engine(replace(ask, round=number))
 
         return evaluate(self.setup, split, weights, poll, when=f"round {number + 1}")
@@ -335,11 +340,14 @@ class Execution:
         self._pending = []
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
         with phase("evaluate"):
-            on_dev = self._evaluate("dev", best, standing.rounds)
+            on_dev = choose_view(setup, lambda: self._evaluate("dev", best, standing.rounds))
             guesses = on_dev.guesses()
             evaluated = self._evaluate("test", best, standing.rounds)
             calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
             test, guesses = evaluated.metrics(), evaluated.guesses()
+            human = human_scores(setup, best)
+            if human is not None:
+                test[HUMAN] = human[HUMAN]
         standing.add("test", time.perf_counter() - begin)
         standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
         _append(self.out / "ledger.jsonl", self._pending)
@@ -379,13 +387,15 @@ class Execution:
             "seed": setup.experiment.seed,
             "rounds": standing.rounds,
             "best_round": standing.best_round,
-            "dev": best_line["dev"],
+            "dev": best_line["dev"] if setup.model.hidden_view == BOTH_VIEWS else on_dev.metrics(),
+            "hidden_view": setup.model.hidden_view if setup.experiment.extractor.hide_names else SHOWN,
             "test": test,
             "metric": setup.experiment.training.metric,
             "intervals": {"dev": on_dev.interval(), "test": evaluated.interval()},
             "trivial": evaluated.trivial(),
             "too_little": warnings,
             "selection": selection,
+            "human": human,
             "calibration": calibration_errors(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},

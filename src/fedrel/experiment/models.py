@@ -49,7 +49,8 @@ def make_model(
     vocabulary = words(pretrained_vectors.words if pretrained_vectors else None)
     table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed, spread=settings.spread)
     model = build_model(settings, denoiser, relations, table, seed)
-    return WordEncoding.of(settings, vocabulary), model, _start(model, table)
+    stand_ins = vectors.stand_ins(vocabulary, pretrained_vectors) if settings.hide_names else None
+    return WordEncoding.of(settings, vocabulary, stand_ins), model, _start(model, table)
 
 
 def _start(model: Model, table: Tensor) -> Named:
@@ -70,7 +71,9 @@ def build_model(settings: Extractor, denoiser: str, relations: int, table: Tenso
             activation=settings.activation,
             trainable_words=trainable,
         )
-        return assemble(encoder, settings, denoiser, relations, None if trainable else table)
+        model = assemble(encoder, settings, denoiser, relations, None if trainable else table)
+        model.hide_names = settings.hide_names
+        return model
 
 
 def assemble(

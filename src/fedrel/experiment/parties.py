@@ -22,7 +22,7 @@ from fedrel.config import Experiment
 from fedrel.corpus import Instance, Mention
 from fedrel.data import loading
 from fedrel.data.partition import Division
-from fedrel.data.store import Dataset, iterate
+from fedrel.data.store import Dataset, Ints, iterate
 from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
 from fedrel.encoding.vocabulary import Vocabulary, agreed, unknown_share
@@ -34,6 +34,7 @@ from fedrel.experiment.assembly import (
     choose_device,
     choose_method,
     complete,
+    judged_of,
     objection_to_home,
     require_pairs,
     set_arithmetic,
@@ -148,6 +149,7 @@ def coordinate(
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
     require_pairs(experiment, dataset)
+    judged_of(experiment, dataset)
     own = np.arange(len(dataset.train))
 
     def words(with_vectors: Sequence[str] | None) -> Vocabulary:
@@ -171,7 +173,7 @@ def coordinate(
 
 def _agree(experiment: Experiment, names: Sequence[str], encoding: Encoding, model: Model) -> Record:
     """Nothing in it is private: it is made of the coordinator's data alone."""
-    meant = replace(experiment, data=replace(experiment.data, path=""))
+    meant = replace(experiment, data=replace(experiment.data, path="", human=""))
     agreement: Record = {
         "experiment": _text(config.to_toml(config.to_table(meant))),
         "platforms": _text("\n".join(names)),
@@ -179,6 +181,8 @@ def _agree(experiment: Experiment, names: Sequence[str], encoding: Encoding, mod
     }
     if isinstance(encoding, WordEncoding):
         agreement["words"] = _text("\n".join(encoding.vocabulary.words))
+        if encoding.stand_ins is not None:
+            agreement["stand_ins"] = Named(word=torch.from_numpy(encoding.stand_ins))
         if model.frozen_words is not None and experiment.extractor.vectors != "glove":
             agreement["vectors"] = Named(table=model.frozen_words)
     return agreement
@@ -269,6 +273,8 @@ def _same_model(agreement: Record, experiment: Experiment, denoiser: str, datase
 
     meant = replace(experiment, extractor=settings)
     encoding, model, _ = make_model(meant, denoiser, len(dataset.relations), pairs=dataset.has_pairs, words=words)
+    if isinstance(encoding, WordEncoding) and encoding.stand_ins is not None:
+        encoding = replace(encoding, stand_ins=_stand_ins(agreement, len(encoding)))
     if "vectors" in agreement and model.frozen_words is not None:
         model.frozen_words = named_in(agreement, "vectors")["table"].clone()
     if _read(agreement, "fixed") != _digest(model.fixed()):
@@ -276,6 +282,15 @@ def _same_model(agreement: Record, experiment: Experiment, denoiser: str, datase
             "pretrained weights or word vectors here are not the coordinator's; install the same versions of packages"
         )
     return encoding, model
+
+
+def _stand_ins(agreement: Record, words: int) -> Ints:
+    """The coordinator's, since only it may have the vectors that they are made of."""
+    found = named_in(agreement, "stand_ins")["word"] if "stand_ins" in agreement else torch.zeros(0)
+    if found.dtype != torch.int64 or found.shape != (words,) or not ((found >= 0) & (found < words)).all():
+        raise UserError("the coordinator sent no stand-ins for the names that training is to hide")
+    numbers: Ints = found.numpy()
+    return numbers
 
 
 def _common(agreement: Record, dataset: Dataset, encoding: Encoding) -> Shard | None:

@@ -19,7 +19,7 @@ from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
 from fedrel.experiment.assembly import Setup
 from fedrel.experiment.models import assemble, build_model
-from fedrel.learning.model import WORDS, Model
+from fedrel.learning.model import SHOWN, WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.protocol.checkpoint import load_weights, save_weights
 from fedrel.util.files import sha256, write_atomic
@@ -75,6 +75,7 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
         "version": installed_version(),
         "extractor": vars(setup.experiment.extractor),
         "denoiser": setup.denoiser,
+        "hidden_view": setup.model.hidden_view,
         "relations": setup.dataset.relations,
         "na": setup.dataset.has_na,
         "pairs": setup.dataset.has_pairs,
@@ -121,6 +122,7 @@ def load_model(folder: Path) -> SavedModel:
     with torch.no_grad():
         for name, value in fixed:
             value.copy_(weights[name])
+    model.hidden_view = described.get("hidden_view", SHOWN)
     calibration = Calibration(**described["calibration"])
     return SavedModel(model, weights, encoding, relations, has_na, has_pairs, settings, calibration, version)
 

@@ -39,7 +39,7 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
     platforms: dict[str, Scored] = {}
     for number, (name, site) in enumerate(setup.sites.items()):
         setup.model.load(weights, site.shard)
-        z = setup.model.label_log_odds(site.shard)
+        z = setup.model.label_log_odds(site.shard, setup.algorithm.view)
         scores[site.shard.rows], holders[site.shard.rows] = z.numpy(), number
         platforms[name] = Scored(z, site.shard.bag_of_sentences(), site.lasting_keys())
     if setup.algorithm.selects:

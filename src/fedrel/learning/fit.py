@@ -20,7 +20,7 @@ from fedrel.learning.model import Model
 from fedrel.learning.optimizers import OPTIMIZERS, SGD
 from fedrel.learning.proximal import Pull
 from fedrel.util.profiling import timed
-from fedrel.util.seeds import generator
+from fedrel.util.seeds import derive, generator
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ def fit(
     plain = sentences is not None or loss is not None or not model.denoiser.by_bag
     if sentences is None:
         sentences = torch.arange(len(shard))
+    if model.hide_names:
+        shard = shard.hiding_names(model.hide_names, derive(seed, "names"))
     if isinstance(shard, PieceShard):
         shard = shard.at(model.device)
     work = Work(model, shard, training, lr, seed, sentences, plain, loss, pull)

@@ -24,6 +24,7 @@ from fedrel.util.parallel import cores
 from fedrel.util.profiling import timed
 
 WORDS = "words"  # the name of the word table among the weights
+SHOWN, BOTH_VIEWS, HIDDEN = 0.0, 0.5, 1.0  # of Model.hidden_view
 
 
 def _nobody_asks(done: int, all_: int) -> None:
@@ -50,6 +51,8 @@ class Model(nn.Module):
         # not a method: a twin of the model would copy the method's object.
         self.on_read: Callable[[int, int], None] = _nobody_asks
         self.frozen_words = frozen_words  # (V, D), the same on every platform, never sent
+        self.hide_names = 0.0  # share of mentions that training hides
+        self.hidden_view = BOTH_VIEWS  # weight in a score of the sentence with names hidden, if its shard has that
         self.words_in_use = torch.zeros(1, dtype=torch.int64)  # (v,) rows of the whole table that were loaded
         self._whole_words = torch.zeros(0)  # (V, D) as it was loaded, where it is trained
         nn.init.xavier_uniform_(self.classifier.weight)
@@ -191,12 +194,14 @@ class Model(nn.Module):
 
     @timed("score")
     @torch.no_grad()
-    def label_log_odds(self, shard: Shard) -> Tensor:
-        """(S,) the log-odds log p/(1-p) of p = p(label | sentence), in evaluation mode, on the CPU."""
+    def label_log_odds(self, shard: Shard, view: float | None = None) -> Tensor:
+        """(S,) the log-odds log p/(1-p) of p = p(label | sentence), in evaluation mode, on the CPU. `view` takes the
+        place of `hidden_view`.
+        """
         self.eval()
         parts = []
         for batch in self._chunks(shard):
-            logits = self.classifier(self._read(batch)).double()  # (S, R)
+            logits = self.classifier(self._read(batch, view)).double()  # (S, R)
             parts.append(label_log_odds(logits, batch.labels[batch.bag]).float().cpu())
         return torch.cat(parts) if parts else torch.zeros(0)
 
@@ -219,9 +224,16 @@ class Model(nn.Module):
         self.train()
         return batch.sentences[best].cpu()
 
-    def _read(self, batch: Batch) -> Tensor:
-        """(S, H) the sentence vectors."""
-        return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
+    def _read(self, batch: Batch, view: float | None = None) -> Tensor:
+        """(S, H) the sentence vectors. In evaluation mode, where names can be hidden, the mean of the vectors with
+        names shown and hidden: so logits are the mean of both.
+        """
+        view = self.hidden_view if view is None else view
+        hidden = None if self.training or not view else batch.names_hidden()
+        if hidden is None:
+            return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
+        unnamed = self.encoder.encode(hidden)
+        return unnamed if view == HIDDEN else (1 - view) * self.encoder.encode(batch) + view * unnamed
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         here = shard.at(self.device)

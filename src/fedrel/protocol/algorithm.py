@@ -41,6 +41,8 @@ class Algorithm(ABC):
     needs_judges: ClassVar[bool] = False  # site.judge: people on the platform, or simulated users
     pools_text: ClassVar[bool] = False  # one platform holds all text, which is what a federation must not do
     selects: ClassVar[bool] = False  # it selects sentences across platforms; `selection` says which
+    # how it scores sentences that it selects: names shown (0), hidden (1), both (between); None: as they are evaluated
+    view: ClassVar[float | None] = None
 
     # -- a run ------------------------------------------------------------------------------------------------
 
@@ -107,6 +109,7 @@ class Algorithm(ABC):
 
 def _held_out(site: Site, message: Record) -> HeldOut:
     split = "test" if number_in(message, "test") else "dev"
+    site.model.hidden_view = number_in(message, "view")
     if split not in site.held_out:
         raise RuntimeError(f"{site.name} holds out no {split}")
     return site.held_out[split]

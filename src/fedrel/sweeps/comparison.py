@@ -12,6 +12,7 @@ from fedrel import config
 from fedrel.data.sources import with_metric
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification
+from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.experiment.assembly import METRICS, complete
 from fedrel.sweeps.settings import (
     digest,
@@ -248,8 +249,8 @@ def _is_gold(metric: str) -> bool:
 
 
 def _require_metric(name: object, where: str) -> None:
-    if name not in (*METRICS, *COSTS) and not str(name).startswith(OF_CLASS):
-        raise UserError(f'{where}: "{name}" is not a metric{suggest(str(name), (*METRICS, *COSTS))}')
+    if name not in (*METRICS, HUMAN, *COSTS) and not str(name).startswith(OF_CLASS):
+        raise UserError(f'{where}: "{name}" is not a metric{suggest(str(name), (*METRICS, HUMAN, *COSTS))}')
 
 
 def _column(item: object, seeds: int | None, default: int, where: str) -> Column:

@@ -322,7 +322,7 @@ def with_own_files(experiment: config.Experiment, data: Path) -> config.Experime
             raise UserError(f'{key} = "{name}": not in the coordinator\'s data folder; a run can only use files there')
         return str(path)
 
-    extractor, feedback = experiment.extractor, experiment.feedback
+    extractor, feedback, judged = experiment.extractor, experiment.feedback, experiment.data
     start, plus, file = extractor.vocabulary.rpartition("public+")
     if file not in ("public", "training", ""):
         extractor = replace(extractor, vocabulary=f"{start}{plus}{own('extractor.vocabulary', file)}")
@@ -332,7 +332,9 @@ def with_own_files(experiment: config.Experiment, data: Path) -> config.Experime
         feedback = replace(feedback, table=own("feedback.table", feedback.table))
     if feedback.store:
         raise UserError("feedback.store is set by each platform; leave it out")
-    return replace(experiment, extractor=extractor, feedback=feedback)
+    if judged.human not in ("", "test"):
+        judged = replace(judged, human=own("data.human", judged.human))
+    return replace(experiment, data=judged, extractor=extractor, feedback=feedback)
 
 
 def _table(text: str) -> dict[str, object]:

@@ -1,0 +1,72 @@
+"""Runs on data that carry people's labels beside those of a knowledge base."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fedrel import config
+from fedrel.cli.show import human_note
+from fedrel.corpus import world
+from fedrel.errors import UserError
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from tests.instances import write
+
+SMALL = ["partition.platforms=2", "extractor.filters=8", "extractor.vectors=random", "training.rounds=3"]
+
+
+def data(folder, keep=lambda split, number: True):
+    """The built-in world as files; what `keep` says is judged, the rest not."""
+    made = world.World(size=600, seed=1, noise=0.6, evidence=7.0)
+    for split in ("train", "dev", "test"):
+        rows = list(made.instances(split))
+        write(
+            folder / f"{split}.jsonl",
+            [it if keep(split, n) else replace(it, expressed=None) for n, it in enumerate(rows)],
+        )
+    return folder
+
+
+def result_of(folder, *settings):
+    told = ["data.source=opennre", f"data.path={folder / 'data'}", *SMALL, *settings]
+    run = Execution(prepare(config.read(None, told)), folder / "run")
+    for _ in run.rounds():
+        pass
+    return run.finish()
+
+
+def test_judged_sentences_of_test_give_a_second_score(tmp_path):
+    data(tmp_path / "data", lambda split, number: number % 3 == 0)
+    result = result_of(tmp_path)
+    human, test = result["human"], result["test"]
+    rows = [json.loads(line) for line in (tmp_path / "data" / "test.jsonl").read_text().splitlines()]
+    assert human["sentences"] == sum("expressed" in row for row in rows)
+    assert human["stating"] == sum(row.get("expressed", False) and row["relation"] != "NA" for row in rows)
+    assert test["ap_human"] == human["ap_human"] != test["ap"] and human["of"] == "test"
+    assert result["selection"]["judged"] < len(rows) * 20 and 0 <= result["selection"]["stated"] <= 1
+
+
+def test_people_may_have_labelled_test_or_another_file(tmp_path):
+    data(tmp_path / "data", lambda split, number: False)
+    assert result_of(tmp_path)["human"] is None
+    whole = replace_run(tmp_path, "data.human=test")
+    assert whole["human"]["sentences"] == len((tmp_path / "data" / "test.jsonl").read_text().splitlines())
+    other = tmp_path / "people.jsonl"
+    other.write_bytes((tmp_path / "data" / "test.jsonl").read_bytes())
+    beside = replace_run(tmp_path, f"data.human={other}")
+    assert beside["human"] == {**whole["human"], "of": str(other)}
+    assert "by people" in human_note(beside["human"], "ap") and str(other) in human_note(beside["human"], "ap")
+
+
+def replace_run(folder, *settings):
+    (folder / "run").rename(folder / f"run-{len(list(folder.iterdir()))}")
+    return result_of(folder, *settings)
+
+
+def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
+    data(tmp_path / "data")
+    with pytest.raises(UserError, match=r"data\.human = .*no such file"):
+        result_of(tmp_path, "data.human=nowhere.jsonl")
+    with pytest.raises(UserError, match=r"data\.human changes nothing here"):
+        prepare(config.read(None, ["data.human=test"]))

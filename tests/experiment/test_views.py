@@ -1,0 +1,95 @@
+"""Runs in which names are hidden: what they choose, save and load, and that others are as they were."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedrel import config
+from fedrel.encoding.words import WordEncoding
+from fedrel.errors import UserError
+from fedrel.experiment import views
+from fedrel.experiment.assembly import prepare
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.saved import load_model
+from fedrel.learning.model import BOTH_VIEWS, SHOWN
+
+SMALL = ["data.size=600", "partition.platforms=3", "extractor.filters=8", "training.rounds=3", "engine.device=cpu"]
+
+
+def finished(folder, *settings):
+    setup = prepare(config.read(None, [*SMALL, *settings]))
+    run = Execution(setup, folder)
+    for _ in run.rounds():
+        pass
+    return setup, run.finish()
+
+
+def test_our_own_method_hides_names_and_published_ones_do_not():
+    def share(*settings):
+        return config.read(None, list(settings)).extractor.hide_names
+
+    assert share() == share("method.name=evidence", "extractor.kind=cnn") == 0.3
+    assert share("method.name=none") == share("method.name=lazy-mil") == share("extractor.hide_names=0") == 0.0
+    assert share("extractor.kind=bert") == share("extractor.kind=minilm") == 0.0
+    assert share("method.name=none", "extractor.hide_names=0.5") == 0.5
+
+
+def test_a_saved_model_scores_with_both_views_as_the_run_did(tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "_CLEARLY", 1.0)  # nothing is clear
+    setup, result = finished(tmp_path / "run")
+    assert result["hidden_view"] == BOTH_VIEWS
+    saved = load_model(tmp_path / "run")
+    assert saved.model.hidden_view == BOTH_VIEWS and isinstance(saved.encoding, WordEncoding)
+    test = setup.dataset.test
+    shard = saved.encoding.pack(test, *setup.evaluation.bags(test), saved.encoding.numbers(setup.dataset.words))
+    saved.model.load(saved.weights, shard)
+    scores = saved.model.score_bags(shard).numpy()
+    assert setup.evaluation.metrics(scores, test)["ap"] == result["test"]["ap"]
+    saved.model.hidden_view = SHOWN
+    assert not np.allclose(saved.model.score_bags(shard).numpy(), scores)
+
+
+def test_damaged_stand_ins_are_told_in_a_sentence(tmp_path):
+    finished(tmp_path / "run")
+    path = tmp_path / "run" / "model" / "stand_ins.txt"
+    path.write_text(path.read_text().replace("1", "2", 1))
+    with pytest.raises(UserError, match=r"stand_ins\.txt: damaged or changed"):
+        load_model(tmp_path / "run")
+    path.write_text("0\n1")
+    with pytest.raises(UserError, match=r"stand_ins\.txt: not the stand-ins of these words"):
+        WordEncoding.load(path.parent, config.Extractor())
+
+
+def test_names_that_are_not_hidden_leave_a_run_as_it_was(tmp_path):
+    setup, result = finished(tmp_path / "run", "extractor.hide_names=0")
+    assert result["hidden_view"] == SHOWN and not (tmp_path / "run" / "model" / "stand_ins.txt").exists()
+    assert isinstance(setup.encoding, WordEncoding) and setup.encoding.stand_ins is None
+
+
+class Dev:
+    """Scores by view, and how often each was asked for."""
+
+    def __init__(self, setup, shown, both):
+        self.setup, self.by_view = setup, {SHOWN: shown, BOTH_VIEWS: both}
+
+    def __call__(self):
+        score = self.by_view[self.setup.model.hidden_view]
+        return type("Evaluated", (), {"metrics": lambda self: {"ap": score}})()
+
+
+@pytest.mark.parametrize(
+    ("shown", "both", "chosen"), [(0.70, 0.72, BOTH_VIEWS), (0.749, 0.72, BOTH_VIEWS), (0.751, 0.72, SHOWN)]
+)
+def test_dev_must_clearly_prefer_names_shown_alone(shown, both, chosen):
+    setup = prepare(config.read(None, SMALL))
+    found = views.choose_view(setup, Dev(setup, shown, both))
+    assert setup.model.hidden_view == chosen
+    assert found.metrics() == {"ap": both if chosen == BOTH_VIEWS else shown}
+
+
+def test_training_hides_names_and_repeats(tmp_path):
+    weights = []
+    for name, share in (("a", "0.3"), ("b", "0.3"), ("c", "0")):
+        finished(tmp_path / name, f"extractor.hide_names={share}", "method.name=none")
+        weights.append(load_model(tmp_path / name).weights["classifier.weight"])
+    assert weights[0].equal(weights[1]) and not torch.allclose(weights[0], weights[2])
