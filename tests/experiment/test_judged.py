@@ -7,10 +7,14 @@ import pytest
 
 from fedrel import config
 from fedrel.cli.show import human_note
+from fedrel.config import Data
 from fedrel.corpus import world
+from fedrel.data.loading import load
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
+from fedrel.feedback.keys import sentence_key
+from fedrel.feedback.store import RIGHT, WRONG, Store
 from tests.instances import write
 
 SMALL = ["partition.platforms=2", "extractor.filters=8", "extractor.vectors=random", "training.rounds=3"]
@@ -56,6 +60,7 @@ def test_people_may_have_labelled_test_or_another_file(tmp_path):
     other.write_bytes((tmp_path / "data" / "test.jsonl").read_bytes())
     beside = replace_run(tmp_path, f"data.human={other}")
     assert beside["human"] == {**whole["human"], "of": str(other)}
+    assert whole["human"]["trained"] == 0
     assert "by people" in human_note(beside["human"], "ap") and str(other) in human_note(beside["human"], "ap")
 
 
@@ -70,3 +75,26 @@ def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
         result_of(tmp_path, "data.human=nowhere.jsonl")
     with pytest.raises(UserError, match=r"data\.human changes nothing here"):
         prepare(config.read(None, ["data.human=test"]))
+
+
+def test_verdicts_of_reviewers_become_a_score(fedrel, tmp_path):
+    folder = data(tmp_path / "data", lambda split, number: False)
+    dataset = load(Data(source="opennre", path=str(folder)))
+    rows = [row for row in range(len(dataset.train)) if dataset.train.labels[row]][:40]
+    with Store.open(tmp_path / "verdicts.sqlite") as store:
+        for number, row in enumerate(rows):
+            key = sentence_key(dataset.sentence(dataset.train, row), dataset.train.spans[row].tolist())
+            relation = dataset.relations[dataset.train.labels[row]]
+            shown = store.show(key, relation, 0.5, "model")
+            store.give(shown, "ann", RIGHT if number % 2 else WRONG)
+    said = fedrel("feedback", "judged", tmp_path / "verdicts.sqlite", folder, tmp_path / "judged.jsonl", "--json")
+    assert said.code == 0
+    written = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
+    assert json.loads(said.out)["sentences"] == len(written) >= 40
+    assert {row["expressed"] for row in written} == {True, False}
+    result = result_of(tmp_path, f"data.human={tmp_path / 'judged.jsonl'}")
+    human = result["human"]
+    assert (human["sentences"], human["stating"]) == (len(written), sum(row["expressed"] for row in written))
+    assert human["trained"] == len(written) and "in train as well" in human_note(human, "ap")
+    nothing = fedrel("feedback", "judged", tmp_path / "verdicts.sqlite", folder / "nowhere", tmp_path / "x")
+    assert nothing.code == 2 and not (tmp_path / "x").exists()

@@ -69,6 +69,7 @@ for admin_command in (submitting.submit, submitting.status, submitting.stop):
 feedback_app.command("estimate")(guarded(estimate.estimate))
 feedback_app.command("export")(guarded(verdicts.export))
 feedback_app.command("import")(guarded(verdicts.import_))
+feedback_app.command("judged")(guarded(verdicts.judged))
 feedback_app.command("show")(guarded(verdicts.show))
 for relaying in (nvflare.job, nvflare.site):
     nvflare_app.command(relaying.__name__)(guarded(relaying))

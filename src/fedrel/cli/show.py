@@ -166,6 +166,8 @@ def human_note(human: dict[str, Any], metric: object) -> str:
     low, high = human["interval"]
     where = "labels of test are people's" if human["of"] == "test" else f"people's labels of {human['of']}"
     beside = f"; {metric} is by the labels of test" if human["of"] != "test" else ""
+    if trained := human.get("trained"):
+        beside += f"; {trained:,} of them are in train as well, so this is no score on new text"
     return (
         f"ap_human {human['ap_human']:.3f} (between {low:.3f} and {high:.3f}), by people: "
         f"{human['sentences']:,} sentences, {human['stating']:,} state a relation ({where}{beside})"

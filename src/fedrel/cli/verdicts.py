@@ -11,10 +11,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedrel.cli.console import out, print_json, tell
+from fedrel.cli.console import out, print_json, say, tell
+from fedrel.cli.review import labelled_source
+from fedrel.config import Data
+from fedrel.corpus import opennre
+from fedrel.data import loading
 from fedrel.errors import UserError
 from fedrel.feedback import exchange
 from fedrel.feedback.store import RIGHT, VERDICTS, WRONG, Store
+from fedrel.feedback.stored_verdicts import judged_instances
+from fedrel.util.files import write_atomic
 
 _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 _StoreFile = Annotated[Path, typer.Argument(metavar="STORE", help="A store of fedrel review.")]
@@ -44,6 +50,23 @@ def import_(
     with Store.open(store) as opened:
         count = exchange.load(opened, file)
     _report({"added": count, "store": str(store)}, f"{count:,} rows added to {store}", json_)
+
+
+def judged(
+    store: _StoreFile,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The data set whose sentences were judged.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; overwritten if it exists.")],
+    source: Annotated[str, typer.Option("--source", "--format", help="Format of the data; else detected.")] = "",
+    json_: _Json = False,
+) -> None:
+    """Write the judged sentences with what people said of them, for data.human of a run: it quotes the text."""
+    dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
+    lines = list(opennre.lines(judged_instances(store, dataset)))
+    if not lines:
+        raise UserError(f"{store}: no verdict that is right or wrong; judge some sentences with fedrel review first")
+    write_atomic(file, "".join(lines), private=True)
+    summary = {"sentences": len(lines), "file": str(file)}
+    _report(summary, f"{len(lines):,} judged sentences in {file}; next: fedrel run … --set data.human={file}", json_)
 
 
 def show(store: _StoreFile, json_: _Json = False) -> None:

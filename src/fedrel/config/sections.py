@@ -39,7 +39,7 @@ class Data:
     directions: tuple[tuple[str, str], ...] = ()  # of relations, a table: undirected, directed, or "Drug -> Disease"
     max_pairs: int = number(5_000, low=1)  # without a relation, of one sentence with gold relations; the nearest stay
     max_distance: int = number(0, low=0)  # tokens between the entities of such a pair; 0: any number
-    # sentences that people labelled, for a score beside that of test: a file of the same format, or "test", if people
+    # sentences that people labelled, for a score beside that of test: a file, or "test", if people
     # chose the labels of test; empty: those sentences of test that say whether they express their relation
     human: str = ""
     bad_rows: float = number(0.01, low=0, high=1)  # share of rows that may be broken and left out; 0: none

@@ -11,6 +11,7 @@ from pathlib import Path
 from fedrel.config import WORLD, Data
 from fedrel.corpus import FORMATS, NA, SPLITS, world
 from fedrel.corpus.archives import unpacked
+from fedrel.corpus.detection import detect
 from fedrel.corpus.formats import labelled_format
 from fedrel.corpus.splits import find_splits
 from fedrel.data.building import build
@@ -104,8 +105,10 @@ def load_judged(data: Data, relations: Sequence[str]) -> Dataset:
     """
     path = Path(data.human)
     if not path.exists():
-        raise UserError(f'data.human = "{path}": no such file; name one in the format of data.source, or "test"')
-    data = replace(data, relations=tuple(name for name in relations if name != NA))
+        raise UserError(f'data.human = "{path}": no such file; name one of labelled sentences, or "test"')
+    found = detect(path).source
+    source = found if found in FORMATS and FORMATS[found].labelled else data.source
+    data = replace(data, source=source, relations=tuple(name for name in relations if name != NA))
     key = files_key("judged", data, {"test": path})
     file = SplitFile(data, path, split="judged")
     make = partial(build, splits={"test": file}, part=True, **kind_of(data))

@@ -64,9 +64,20 @@ class BERT(Encoder):
         if self.layer is None:
             return vectors
         vectors = vectors.to(self.layer.weight.dtype)
-        if self.training and self.pooling == "parts" and self.hide and self.draws is not None:
+        if self.training and self._hides_mentions and self.draws is not None:
             vectors = vectors * self._mentions_shown(vectors)
         return F.gelu(self.layer(self.drop(vectors)))
+
+    @property
+    def _hides_mentions(self) -> bool:
+        return self.layer is not None and self.pooling == "parts" and self.hide > 0
+
+    def without_mentions(self, vectors: Tensor) -> Tensor | None:
+        if not self._hides_mentions:
+            return None
+        between = torch.zeros_like(vectors)
+        between[:, 2 * self._width // 3 :] = vectors[:, 2 * self._width // 3 :]
+        return between
 
     def _mentions_shown(self, vectors: Tensor) -> Tensor:
         """(S, W) dropout of whole mentions: a layer that sees who is written about all the time learns by heart which

@@ -41,6 +41,10 @@ class Encoder(nn.Module):
         """(S, hidden) from what `frozen_part` has made: the same, unless something is trained on top."""
         return vectors
 
+    def without_mentions(self, vectors: Tensor) -> Tensor | None:
+        """(S, W) what `frozen_part` has made, with the mentions hidden as training hides them; None: it hides none."""
+        return None
+
     def drop(self, vectors: Tensor) -> Tensor:
         """Dropout of the current training; the vectors themselves outside of training."""
         if not self.training or not self.dropout or self.draws is None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from fedrel.data.store import Dataset, Split
+from fedrel.corpus import Instance
+from fedrel.data.store import Dataset, Split, iterate
 from fedrel.encoding.shard import Shard
 from fedrel.errors import UserError
 from fedrel.feedback.estimates import GradedVerdict
@@ -33,25 +35,8 @@ class StoredVerdicts:
         """
         verdicts = list(read_verdicts(path))
         rows = rows_by_key(dataset, split)
-        if verdicts and not any(it.key in rows for it in verdicts):
-            raise UserError(
-                f"{path}: none of its {len(verdicts):,} verdicts is about a sentence of this data; name the store that "
-                "fedrel review created for it"
-            )
-        opinions: dict[str, dict[str, int]] = {}  # by sentence and relation: verdicts "right" minus "wrong"
-        for it in verdicts:
-            if it.verdict in (RIGHT, WRONG) and it.relation in dataset.relations:
-                relations = opinions.setdefault(it.key, {})
-                balance = relations.pop(it.relation, 0)  # keeps the relation judged last at the end
-                relations[it.relation] = balance + (1 if it.verdict == RIGHT else -1)
-        return cls(
-            {
-                row: (dataset.relations.index(relation), int(accepted))
-                for key, relations in opinions.items()
-                for relation, accepted in _decided(relations)
-                for row in rows.get(key, ())
-            }
-        )
+        _require_about(path, verdicts, rows)
+        return cls(_decisions(verdicts, dataset, rows))
 
     def __call__(self, shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
         given, verdict = predicted.clone(), torch.full((len(shard),), -1, dtype=torch.int8)
@@ -59,6 +44,21 @@ class StoredVerdicts:
             if row in self.decided:
                 given[place], verdict[place] = self.decided[row]
         return given, verdict
+
+
+def judged_instances(path: Path, dataset: Dataset) -> Iterator[Instance]:
+    """The sentences of a data set that people judged, each with the relation that they were shown, which it expresses
+    if they accepted it. Raises UserError if no verdict is about a sentence of this data.
+    """
+    verdicts = list(read_verdicts(path))
+    splits = (dataset.train, dataset.dev, dataset.test)
+    known = [rows_by_key(dataset, split) for split in splits]
+    _require_about(path, verdicts, set().union(*known))
+    for split, rows in zip(splits, known, strict=True):
+        decided = _decisions(verdicts, dataset, rows)
+        for row, instance in zip(decided, iterate(dataset, split, np.array(list(decided), np.int64)), strict=True):
+            relation, accepted = decided[row]
+            yield replace(instance, relation=dataset.relations[relation], expressed=bool(accepted))
 
 
 def rows_by_key(dataset: Dataset, split: Split) -> dict[str, list[int]]:
@@ -95,6 +95,32 @@ def stored_content(path: Path) -> str:
     for it in read_verdicts(path):
         digest.update(repr(it).encode())
     return digest.hexdigest()
+
+
+def _require_about(path: Path, verdicts: Sequence[Verdict], keys: Container[str]) -> None:
+    if verdicts and not any(it.key in keys for it in verdicts):
+        raise UserError(
+            f"{path}: none of its {len(verdicts):,} verdicts is about a sentence of this data; name the store that "
+            "fedrel review created for it"
+        )
+
+
+def _decisions(
+    verdicts: Iterable[Verdict], dataset: Dataset, rows: Mapping[str, Sequence[int]]
+) -> dict[int, tuple[int, int]]:
+    """By row: the relation that was shown, and 1 if it was accepted or 0."""
+    opinions: dict[str, dict[str, int]] = {}  # by sentence and relation: verdicts "right" minus "wrong"
+    for it in verdicts:
+        if it.verdict in (RIGHT, WRONG) and it.relation in dataset.relations:
+            relations = opinions.setdefault(it.key, {})
+            balance = relations.pop(it.relation, 0)  # keeps the relation judged last at the end
+            relations[it.relation] = balance + (1 if it.verdict == RIGHT else -1)
+    return {
+        row: (dataset.relations.index(relation), int(accepted))
+        for key, relations in opinions.items()
+        for relation, accepted in _decided(relations)
+        for row in rows.get(key, ())
+    }
 
 
 def _decided(relations: Mapping[str, int]) -> Iterable[tuple[str, bool]]:

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -229,11 +230,20 @@ class Model(nn.Module):
         names shown and hidden: so logits are the mean of both.
         """
         view = self.hidden_view if view is None else view
-        hidden = None if self.training or not view else batch.names_hidden()
+        hidden = None if self.training or not view else self._names_hidden(batch)
         if hidden is None:
-            return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
-        unnamed = self.encoder.encode(hidden)
-        return unnamed if view == HIDDEN else (1 - view) * self.encoder.encode(batch) + view * unnamed
+            return self._encode(batch)
+        unnamed = self._encode(hidden)
+        return unnamed if view == HIDDEN else (1 - view) * self._encode(batch) + view * unnamed
+
+    def _encode(self, batch: Batch) -> Tensor:
+        return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
+
+    def _names_hidden(self, batch: Batch) -> Batch | None:
+        if batch.vectors is None:
+            return batch.names_hidden()
+        unnamed = self.encoder.without_mentions(batch.vectors)
+        return None if unnamed is None else replace(batch, vectors=unnamed)
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         here = shard.at(self.device)
