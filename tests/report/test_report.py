@@ -235,6 +235,18 @@ def test_page_of_a_run_on_gold_data(tmp_path: Path, classes: int) -> None:
     assert "fact" not in visible and "average precision" not in visible and "micro_f1 " not in visible
 
 
+def test_people_s_labels_stand_beside_distant_ones(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "r")
+    human = {"ap_human": 0.3125, "interval": [0.25, 0.375], "sentences": 2_283, "stating": 337, "of": "test"}
+    judged = {"judged": 585, "stated": 0.36, "interval": [0.28, 0.361]}
+    result = load(folder, "result.json")
+    dump(folder, "result.json", result | {"human": human, "selection": result["selection"] | judged})
+    text = page_of(folder)[1].text
+    for said in ("test ap_human", "0.312", "0.250 to 0.375 (95 %)", "2,283 sentences, 337", "28% to 36% (95 %), 585"):
+        assert said in text, said
+    assert "ap_human" not in page_of(make_run(tmp_path / "whole"))[1].text
+
+
 def test_what_not_to_trust_stands_at_the_top(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "r")
     few = {"ties": 0, "facts": 7}

@@ -17,6 +17,7 @@ class Encoder(nn.Module):
 
     needs_pairs = False  # it looks for two entities in every sentence
     frozen = False  # it never changes: a sentence need be read only once
+    hides_mentions = False  # training hides mentions in what a frozen encoder has made
 
     # Set by the training loop: the share of numbers dropped, and where the draws come from
     dropout = 0.0
@@ -41,9 +42,9 @@ class Encoder(nn.Module):
         """(S, hidden) from what `frozen_part` has made: the same, unless something is trained on top."""
         return vectors
 
-    def without_mentions(self, vectors: Tensor) -> Tensor | None:
-        """(S, W) what `frozen_part` has made, with the mentions hidden as training hides them; None: it hides none."""
-        return None
+    def without_mentions(self, vectors: Tensor) -> Tensor:
+        """(S, W) what `frozen_part` has made, with the mentions hidden, where it `hides_mentions`."""
+        raise AssertionError("every encoder that hides mentions has its own")
 
     def drop(self, vectors: Tensor) -> Tensor:
         """Dropout of the current training; the vectors themselves outside of training."""

@@ -64,6 +64,11 @@ class Model(nn.Module):
     def device(self) -> torch.device:
         return self.classifier.weight.device
 
+    @property
+    def hides_names(self) -> bool:
+        """Whether training hides names, so that sentences can be scored with names shown and hidden."""
+        return self.hide_names > 0 or self.encoder.hides_mentions
+
     def twin(self) -> Model:
         """A model of its own with the same weights; what never changes is shared."""
         shared = {} if self.frozen_words is None else {id(self.frozen_words): self.frozen_words}
@@ -242,8 +247,7 @@ class Model(nn.Module):
     def _names_hidden(self, batch: Batch) -> Batch | None:
         if batch.vectors is None:
             return batch.names_hidden()
-        unnamed = self.encoder.without_mentions(batch.vectors)
-        return None if unnamed is None else replace(batch, vectors=unnamed)
+        return replace(batch, vectors=self.encoder.without_mentions(batch.vectors)) if self.hides_names else None
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         here = shard.at(self.device)
