@@ -388,7 +388,7 @@ class Execution:
             "rounds": standing.rounds,
             "best_round": standing.best_round,
             "dev": best_line["dev"] if setup.model.hidden_view == BOTH_VIEWS else on_dev.metrics(),
-            "hidden_view": setup.model.hidden_view if setup.model.hides_names else SHOWN,
+            "hidden_view": setup.model.hidden_view if setup.model.hide_names else SHOWN,
             "test": test,
             "metric": setup.experiment.training.metric,
             "intervals": {"dev": on_dev.interval(), "test": evaluated.interval()},

@@ -18,7 +18,7 @@ def choose_view(setup: Setup, on_dev: Callable[[], Evaluated]) -> Evaluated:
     """
     setup.model.hidden_view = BOTH_VIEWS
     both = on_dev()
-    if not setup.model.hides_names:
+    if not setup.model.hide_names:
         return both
     setup.model.hidden_view = SHOWN
     shown, metric = on_dev(), setup.experiment.training.metric

@@ -48,7 +48,6 @@ class BERT(Encoder):
         self.layer = nn.Linear(read, settings.hidden) if settings.hidden else None
         self.hidden = settings.hidden or read
         self.hide = settings.hide
-        self.hides_mentions = self.layer is not None and self.pooling == "parts" and self.hide > 0
         self.finished_mask = _takes_finished_mask(body)
         # Like any table of word vectors: only the rows that a platform's text uses are trained there, and travel.
         self.words = WordTable(width, trainable=not self.frozen and not settings.lora)
@@ -65,14 +64,9 @@ class BERT(Encoder):
         if self.layer is None:
             return vectors
         vectors = vectors.to(self.layer.weight.dtype)
-        if self.training and self.hides_mentions and self.draws is not None:
+        if self.training and self.pooling == "parts" and self.hide and self.draws is not None:
             vectors = vectors * self._mentions_shown(vectors)
         return F.gelu(self.layer(self.drop(vectors)))
-
-    def without_mentions(self, vectors: Tensor) -> Tensor:
-        between = torch.zeros_like(vectors)
-        between[:, 2 * self._width // 3 :] = vectors[:, 2 * self._width // 3 :]
-        return between
 
     def _mentions_shown(self, vectors: Tensor) -> Tensor:
         """(S, W) dropout of whole mentions: a layer that sees who is written about all the time learns by heart which

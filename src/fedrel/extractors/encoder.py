@@ -17,7 +17,6 @@ class Encoder(nn.Module):
 
     needs_pairs = False  # it looks for two entities in every sentence
     frozen = False  # it never changes: a sentence need be read only once
-    hides_mentions = False  # training hides mentions in what a frozen encoder has made
 
     # Set by the training loop: the share of numbers dropped, and where the draws come from
     dropout = 0.0
@@ -41,10 +40,6 @@ class Encoder(nn.Module):
     def trained_part(self, vectors: Tensor) -> Tensor:
         """(S, hidden) from what `frozen_part` has made: the same, unless something is trained on top."""
         return vectors
-
-    def without_mentions(self, vectors: Tensor) -> Tensor:
-        """(S, W) what `frozen_part` has made, with the mentions hidden, where it `hides_mentions`."""
-        raise AssertionError("every encoder that hides mentions has its own")
 
     def drop(self, vectors: Tensor) -> Tensor:
         """Dropout of the current training; the vectors themselves outside of training."""

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -63,11 +62,6 @@ class Model(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.classifier.weight.device
-
-    @property
-    def hides_names(self) -> bool:
-        """Whether training hides names, so that sentences can be scored with names shown and hidden."""
-        return self.hide_names > 0 or self.encoder.hides_mentions
 
     def twin(self) -> Model:
         """A model of its own with the same weights; what never changes is shared."""
@@ -235,19 +229,11 @@ class Model(nn.Module):
         names shown and hidden: so logits are the mean of both.
         """
         view = self.hidden_view if view is None else view
-        hidden = None if self.training or not view else self._names_hidden(batch)
+        hidden = None if self.training or not view else batch.names_hidden()
         if hidden is None:
-            return self._encode(batch)
-        unnamed = self._encode(hidden)
-        return unnamed if view == HIDDEN else (1 - view) * self._encode(batch) + view * unnamed
-
-    def _encode(self, batch: Batch) -> Tensor:
-        return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
-
-    def _names_hidden(self, batch: Batch) -> Batch | None:
-        if batch.vectors is None:
-            return batch.names_hidden()
-        return replace(batch, vectors=self.encoder.without_mentions(batch.vectors)) if self.hides_names else None
+            return self.encoder.encode(batch) if batch.vectors is None else self.encoder.trained_part(batch.vectors)
+        unnamed = self.encoder.encode(hidden)
+        return unnamed if view == HIDDEN else (1 - view) * self.encoder.encode(batch) + view * unnamed
 
     def _chunks(self, shard: Shard) -> Iterator[Batch]:
         here = shard.at(self.device)
