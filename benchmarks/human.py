@@ -69,6 +69,24 @@ def table(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return entries
 
 
+def draw(runs: list[dict[str, Any]], path: Path) -> None:
+    """Every run as a point: its dev score by distant labels, and its score by people; filled where all are active."""
+    from fedrel.report.drawing import COLOURS, ON_WHITE, drawing, save
+
+    with drawing(331, width=560, theme=ON_WHITE) as figure:
+        axes = figure.add_subplot()
+        for number, row in enumerate(dict.fromkeys(run["row"] for run in runs)):
+            for fraction, marker in zip(FRACTIONS, "os", strict=True):
+                mine = [run for run in runs if (run["row"], run["fraction"]) == (row, fraction)]
+                places = [run["dev"] for run in mine], [run["human"]["ap_human"] for run in mine]
+                fill = COLOURS[number] if fraction == 1 else "none"
+                label = f"{row}, C = {fraction:g}"
+                axes.scatter(*places, s=34, marker=marker, facecolors=fill, edgecolors=COLOURS[number], label=label)
+        axes.set(xlabel="dev ap, distant labels", ylabel="ap_human, people's labels")
+        figure.legend(loc="outside right upper")
+        save(figure, path)
+
+
 def _mean(values: Any) -> dict[str, float]:
     found = list(values)
     return {"mean": statistics.fmean(found), "std": statistics.stdev(found) if len(found) > 1 else 0.0}
@@ -78,6 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("human.jsonl"))
+    parser.add_argument("--figure", type=Path, help="a PNG of all runs: dev by distant labels, score by people")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--fractions", nargs="*", type=float, default=FRACTIONS)
     parser.add_argument("--seeds", type=int, default=5)
@@ -98,7 +117,10 @@ def main() -> None:
             file.flush()
             done[json.dumps(row["settings"])] = row
             print(f"{number}/{len(todo)}  {row['row']}  C = {row['fraction']}  seed {row['seed']}", file=sys.stderr)
-    print(json.dumps(table([done[json.dumps(job["settings"])] for job in wanted]), indent=1))
+    runs = [done[json.dumps(job["settings"])] for job in wanted]
+    if args.figure:
+        draw(runs, args.figure)
+    print(json.dumps(table(runs), indent=1))
 
 
 if __name__ == "__main__":

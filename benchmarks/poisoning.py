@@ -38,6 +38,7 @@ SMALL = [
     "data.size=3000",
     "partition.platforms=10",
     "extractor.filters=100",
+    "extractor.hide_names=0",  # every method reads names
     "training.rounds=20",
     "training.patience=100",
 ]
