@@ -1,6 +1,7 @@
 """What every test gets: a cache of its own, and Hypothesis without a clock."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ settings.load_profile("fedrel")
 
 
 torch.set_num_threads(1)  # tests run side by side
+
+# A shell that starts the tests in its background has Ctrl-C ignored, and so would the programs that they interrupt
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

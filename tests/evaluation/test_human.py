@@ -27,11 +27,11 @@ def test_a_sentence_that_does_not_express_its_label_states_nothing():
 
 def test_ap_human_ranks_sentences_with_relations():
     scores = np.array([[0.0, 3.0, -9.0], [0.0, 2.0, -8.0], [0.0, 1.0, -7.0]])  # relation 1: the second is wrong
-    found = human_score(scores, np.array([1, 0, 1]))
+    found = human_score(scores, np.array([[0, 1], [2, 1]]))
     assert found is not None
     assert found["ap_human"] == pytest.approx((1 / 1 + 2 / 3) / 2)
     assert (found["sentences"], found["stating"]) == (3, 2) and found["interval"][0] <= found["ap_human"]
-    assert human_score(scores, np.zeros(3, np.int64)) is None
+    assert human_score(scores, np.zeros((0, 2), np.int64)) is None
 
 
 @pytest.mark.parametrize(("hits", "of"), [(0, 7), (7, 7), (1, 2), (36, 100), (180, 675), (3_000, 5_000), (0, 0)])
@@ -47,7 +47,7 @@ def test_judged_sentences_among_unjudged_are_enough():
     found = selection_quality(split, np.array([0, 1, 3, 5]))
     assert found is not None
     assert (found["precision"], found["recall"], found["base_rate"]) == (0.5, 0.5, pytest.approx(2 / 3))
-    assert (found["judged"], found["facts"], found["stated"]) == (3, 0.5, 1.0)
+    assert (found["judged"], found["selected"], found["facts"], found["stated"]) == (3, 2, 0.5, 1.0)
     assert found["interval"] == list(share_interval(1, 2))
     unstated = replace(split, expressed=np.array([0, 0, 1, -1, -1, -1], np.int8))
     found = selection_quality(unstated, np.array([0]))

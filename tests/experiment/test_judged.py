@@ -15,6 +15,8 @@ from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, WRONG, Store
+from fedrel.sweeps import comparison
+from fedrel.sweeps.tables import scores
 from tests.instances import write
 
 SMALL = ["partition.platforms=2", "extractor.filters=8", "extractor.vectors=random", "training.rounds=3"]
@@ -32,6 +34,11 @@ def data(folder, keep=lambda split, number: True):
     return folder
 
 
+def told(row):
+    """What makes a sentence one: its words and its pair."""
+    return tuple(row["token"]), tuple(row["h"]["pos"]), tuple(row["t"]["pos"])
+
+
 def result_of(folder, *settings):
     told = ["data.source=opennre", f"data.path={folder / 'data'}", *SMALL, *settings]
     run = Execution(prepare(config.read(None, told)), folder / "run")
@@ -45,9 +52,10 @@ def test_judged_sentences_of_test_give_a_second_score(tmp_path):
     result = result_of(tmp_path)
     human, test = result["human"], result["test"]
     rows = [json.loads(line) for line in (tmp_path / "data" / "test.jsonl").read_text().splitlines()]
-    assert human["sentences"] == sum("expressed" in row for row in rows)
-    assert human["stating"] == sum(row.get("expressed", False) and row["relation"] != "NA" for row in rows)
-    assert test["ap_human"] == human["ap_human"] != test["ap"] and human["of"] == "test"
+    assert human["sentences"] == len({told(row) for row in rows if "expressed" in row})
+    stating = {told(row) for row in rows if row.get("expressed", False) and row["relation"] != "NA"}
+    assert human["stating"] == len(stating)
+    assert test["ap_human"] == human["ap_human"] != test["ap"] and human["of"] == "test, as far as it is judged"
     assert result["selection"]["judged"] < len(rows) * 20 and 0 <= result["selection"]["stated"] <= 1
 
 
@@ -55,13 +63,15 @@ def test_people_may_have_labelled_test_or_another_file(tmp_path):
     data(tmp_path / "data", lambda split, number: False)
     assert result_of(tmp_path)["human"] is None
     whole = replace_run(tmp_path, "data.human=test")
-    assert whole["human"]["sentences"] == len((tmp_path / "data" / "test.jsonl").read_text().splitlines())
+    rows = [json.loads(line) for line in (tmp_path / "data" / "test.jsonl").read_text().splitlines()]
+    assert whole["human"]["sentences"] == len({told(row) for row in rows})
     other = tmp_path / "people.jsonl"
     other.write_bytes((tmp_path / "data" / "test.jsonl").read_bytes())
     beside = replace_run(tmp_path, f"data.human={other}")
     assert beside["human"] == {**whole["human"], "of": str(other)}
     assert whole["human"]["trained"] == 0
-    assert "by people" in human_note(beside["human"], "ap") and str(other) in human_note(beside["human"], "ap")
+    assert str(other) in human_note(beside["human"], "ap")
+    assert "people chose the labels of test" in human_note(whole["human"], "ap")
 
 
 def replace_run(folder, *settings):
@@ -90,7 +100,7 @@ def test_verdicts_of_reviewers_become_a_score(fedrel, tmp_path):
     said = fedrel("feedback", "judged", tmp_path / "verdicts.sqlite", folder, tmp_path / "judged.jsonl", "--json")
     assert said.code == 0
     written = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
-    assert json.loads(said.out)["sentences"] == len(written) >= 40
+    assert json.loads(said.out)["sentences"] == len(written) == len({told(row) for row in written}) > 30
     assert {row["expressed"] for row in written} == {True, False}
     result = result_of(tmp_path, f"data.human={tmp_path / 'judged.jsonl'}")
     human = result["human"]
@@ -98,3 +108,22 @@ def test_verdicts_of_reviewers_become_a_score(fedrel, tmp_path):
     assert human["trained"] == len(written) and "in train as well" in human_note(human, "ap")
     nothing = fedrel("feedback", "judged", tmp_path / "verdicts.sqlite", folder / "nowhere", tmp_path / "x")
     assert nothing.code == 2 and not (tmp_path / "x").exists()
+
+
+def test_a_sentence_with_two_relations_counts_once_and_states_both(tmp_path):
+    data(tmp_path / "data", lambda split, number: False)
+    rows = [json.loads(line) for line in (tmp_path / "data" / "test.jsonl").read_text().splitlines()]
+    first = next(row for row in rows if row["relation"] != "NA")
+    other = next(row["relation"] for row in rows if row["relation"] not in ("NA", first["relation"]))
+    people = tmp_path / "people.jsonl"
+    people.write_text("".join(json.dumps(row) + "\n" for row in (first, {**first, "relation": other}, first)))
+    human = result_of(tmp_path, f"data.human={people}")["human"]
+    assert (human["sentences"], human["stating"]) == (1, 1)
+    people.write_text(json.dumps({**first, "relation": "unheard of"}) + "\n")
+    with pytest.raises(UserError, match="none of its sentences has a relation that train has"):
+        replace_run(tmp_path, f"data.human={people}")
+
+
+def test_a_table_has_a_gap_where_nobody_judged(tmp_path):
+    asked = comparison.read(None, settings=[], methods=["none"], vary=[], seeds=1, metric="ap_human")
+    assert scores(asked, {"test": {"ap": 0.5}}, [], {}, "ap") == {"ap_human": None}

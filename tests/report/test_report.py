@@ -237,7 +237,14 @@ def test_page_of_a_run_on_gold_data(tmp_path: Path, classes: int) -> None:
 
 def test_people_s_labels_stand_beside_distant_ones(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "r")
-    human = {"ap_human": 0.3125, "interval": [0.25, 0.375], "sentences": 2_283, "stating": 337, "of": "test"}
+    human = {
+        "ap_human": 0.3125,
+        "interval": [0.25, 0.375],
+        "sentences": 2_283,
+        "stating": 337,
+        "of": "test",
+        "trained": 0,
+    }
     judged = {"judged": 585, "stated": 0.36, "interval": [0.28, 0.361]}
     result = load(folder, "result.json")
     dump(folder, "result.json", result | {"human": human, "selection": result["selection"] | judged})

@@ -52,6 +52,8 @@ def run(
         write_report(resume)  # all that was missing
         _present(read_result(resume), resume, json_)
         return
+    if resume and "hide_names" not in (resume / "experiment.toml").read_text(encoding="utf-8"):
+        set_ = ["extractor.hide_names=0"]  # begun before names could be hidden
     settings = read_experiment(resume / "experiment.toml" if resume else experiment, set_)
     folder = resume or out_ or _new_folder(experiment, str(settings.method["name"]))
     with watching(_wait_for_device) if profile else nullcontext():

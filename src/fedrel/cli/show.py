@@ -164,13 +164,13 @@ def _scores(result: dict[str, Any]) -> Table:
 def human_note(human: dict[str, Any], metric: object) -> str:
     """What people's labels say, in a sentence that nobody takes for the score by the knowledge base."""
     low, high = human["interval"]
-    where = "labels of test are people's" if human["of"] == "test" else f"people's labels of {human['of']}"
-    beside = f"; {metric} is by the labels of test" if human["of"] != "test" else ""
+    where = "people chose the labels of test" if human["of"] == "test" else f"labels of {human['of']}"
+    beside = f"; {metric} is by the labels of all of test" if human["of"] != "test" else ""
     if trained := human.get("trained"):
         beside += f"; {trained:,} of them are in train as well, so this is no score on new text"
     return (
-        f"ap_human {human['ap_human']:.3f} (between {low:.3f} and {high:.3f}), by people: "
-        f"{human['sentences']:,} sentences, {human['stating']:,} state a relation ({where}{beside})"
+        f"ap_human {human['ap_human']:.3f} (between {low:.3f} and {high:.3f}), by what sentences state: "
+        f"{human['sentences']:,} judged, {human['stating']:,} state a relation ({where}{beside})"
     )
 
 
@@ -179,11 +179,13 @@ def selection_note(selection: dict[str, Any]) -> str:
     said = f"selected sentences that express their fact: {selection['precision']:.0%}"
     if "judged" not in selection:  # a run of an earlier version
         return f"{said} (all sentences: {selection['base_rate']:.0%})"
+    judged = f"{selection['judged']:,} sentences were judged"
+    if not selection["selected"]:
+        return f"{judged}, and none of them was selected"
     low, high = selection["interval"]
     return (
-        f"{said} (between {low:.0%} and {high:.0%}; all sentences: {selection['base_rate']:.0%}); "
-        f"{selection['recall']:.0%} of those that do are selected; {selection['judged']:,} were judged, and of their "
-        f"facts {selection['stated']:.0%} have a sentence that expresses them"
+        f"{said} (between {low:.0%} and {high:.0%}; all sentences: {selection['base_rate']:.0%}); {judged}, and of "
+        f"their facts {selection['stated']:.0%} have a sentence that expresses them"
     )
 
 

@@ -61,6 +61,8 @@ def judged(
 ) -> None:
     """Write the judged sentences with what people said of them, for data.human of a run: it quotes the text."""
     dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
+    if not dataset.has_pairs:
+        raise UserError(f"{data}: plain texts have no pairs of entities; data.human is of sentences with relations")
     lines = list(opennre.lines(judged_instances(store, dataset)))
     if not lines:
         raise UserError(f"{store}: no verdict that is right or wrong; judge some sentences with fedrel review first")

@@ -6,8 +6,8 @@
 Wiki80, Wiki20m, NYT10m and MIRGENE come so. `pos` counts characters with "text" and tokens with "token"; its end is
 exclusive. Where it ends after the text, as it does where blanks at the end of a text were removed, it is read up to the
 end if that is what "name" says. An entity without an "id" has none: its "name" is no id. Three keys that OpenNRE does
-not have are read where present: "source" (who wrote the sentence), "expressed" (true or false, for synthetic data), and
-"type" of an entity.
+not have are read where present: "source" (who wrote the sentence), "expressed" (true or false: whether the sentence
+states its relation, where that is known), and "type" of an entity.
 """
 
 import json

@@ -35,8 +35,8 @@ class Mention:
 class Instance:
     """One sentence with one pair of entities and the (noisy) label of that pair.
 
-    `source` says who wrote the sentence. `expressed` is the hidden truth "this sentence states the relation", known
-    for synthetic data only and used only to measure how well a method selects sentences. `document` tells the texts of
+    `source` says who wrote the sentence. `expressed` says whether this sentence states the relation, where that is
+    known: of synthetic data, or because people judged it. It is used for measuring alone. `document` tells the texts of
     a file apart, whatever they are called; empty: unknown, the sentence stands alone.
     """
 

@@ -111,6 +111,8 @@ def load_judged(data: Data, relations: Sequence[str]) -> Dataset:
     data = replace(data, source=source, relations=tuple(name for name in relations if name != NA))
     key = files_key("judged", data, {"test": path})
     file = SplitFile(data, path, split="judged")
+    if not any(it.relation != NA for it in file()):
+        raise UserError(f"{path}: none of its sentences has a relation that train has, so nobody can be scored by it")
     make = partial(build, splits={"test": file}, part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", lambda line: None)
 

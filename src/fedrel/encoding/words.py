@@ -37,10 +37,7 @@ class WordEncoding:
     def load(cls, folder: Path, settings: Extractor) -> WordEncoding:
         """The encoding that `save` has written to a folder."""
         words = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
-        hidden = folder / _STAND_INS
-        stand_ins = np.array(hidden.read_text().split(), dtype=np.int64) if hidden.is_file() else None
-        if stand_ins is not None and not (len(stand_ins) == len(words) and (stand_ins < len(words)).all()):
-            raise UserError(f"{hidden}: not the stand-ins of these words; copy the model again")
+        stand_ins = _read_stand_ins(folder / _STAND_INS, len(words)) if settings.hide_names else None
         return cls.of(settings, Vocabulary(tuple(words)), stand_ins)
 
     def save(self, folder: Path) -> list[str]:
@@ -63,3 +60,13 @@ class WordEncoding:
         if they are the same.
         """
         return pack(split, rows, bag_starts, numbers, reach=self.reach, gap=self.gap, stand_ins=self.stand_ins)
+
+
+def _read_stand_ins(path: Path, words: int) -> Ints:
+    try:
+        found = np.array(path.read_text(encoding="utf-8").split(), dtype=np.int64)
+    except (OSError, ValueError):
+        found = np.zeros(0, np.int64)
+    if len(found) != words or not ((found >= 0) & (found < words)).all():
+        raise UserError(f"{path}: not the stand-ins of these words; copy the model again")
+    return found

@@ -76,19 +76,18 @@ def share_interval(hits: int, of: int) -> Interval:
     """The 95 % interval of a share, `hits` out of `of`, by Clopper and Pearson: its ends are the shares under which as
     many hits, or as few, are found once in 40 times.
     """
-    tail = _ENDS[0] / 100
-    low = _share_where(lambda share: _at_least(hits, of, share), tail) if hits else 0.0
-    high = _share_where(lambda share: 1 - _at_least(hits + 1, of, share), tail, falling=True) if hits < of else 1.0
-    return low, high
-
-
-def _at_least(hits: int, of: int, share: float) -> float:
-    """The probability of at least so many hits, each of `of` being one with probability `share`, in (0, 1)."""
-    counts = np.arange(of + 1)
+    tail, counts = _ENDS[0] / 100, np.arange(of + 1)
     log_factorials = np.r_[0.0, np.cumsum(np.log(np.arange(1, of + 1)))]
     log_ways = log_factorials[of] - log_factorials[counts] - log_factorials[of - counts]
-    terms = np.exp(log_ways + counts * np.log(share) + (of - counts) * np.log1p(-share))
-    return float(terms[hits:].sum())
+
+    def at_least(wanted: int, share: float) -> float:
+        """The probability of so many hits or more, if each is one with probability `share`, in (0, 1)."""
+        terms = np.exp(log_ways + counts * np.log(share) + (of - counts) * np.log1p(-share))
+        return float(terms[wanted:].sum())
+
+    low = _share_where(lambda share: at_least(hits, share), tail) if hits else 0.0
+    high = _share_where(lambda share: 1 - at_least(hits + 1, share), tail, falling=True) if hits < of else 1.0
+    return low, high
 
 
 def _share_where(chance: Callable[[float], float], wanted: float, *, falling: bool = False) -> float:

@@ -27,18 +27,18 @@ def judged_sentences(split: Split, *, labelled_by_people: bool) -> tuple[Ints, I
     return rows, np.where(known[rows] == 0, 0, labels[rows])
 
 
-def human_score(scores: npt.NDArray[np.floating], stated: Ints) -> dict[str, Any] | None:
-    """The score of sentences by `scores` (J, R), log-odds, against what they state (J,); None if none states anything.
+def human_score(scores: npt.NDArray[np.floating], facts: Ints) -> dict[str, Any] | None:
+    """The score of sentences by `scores` (J, R), log-odds, against the (sentence, relation) that are stated, (F, 2);
+    None if there are none.
 
     `ap_human`, its 95 % `interval` over sentences, and the numbers of `sentences` and of those that are `stating` one
     of the relations.
     """
-    facts = np.stack([np.arange(len(stated)), stated], axis=1)[stated > 0]
     if not len(facts):
         return None
     return {
         METRIC: rank(scores, facts).metrics()["ap"],
         "interval": ap_interval(scores, facts),
-        "sentences": len(stated),
-        "stating": len(facts),
+        "sentences": len(scores),
+        "stating": len(np.unique(facts[:, 0])),
     }

@@ -27,8 +27,8 @@ def selection_quality(split: Split, selected: Ints) -> dict[str, Any] | None:
     Among the sentences labelled with a relation of which it is known: `precision`, the share of the selected ones that
     express it, and its 95 % `interval` (Clopper and Pearson); `recall`, the share of the expressing ones that are
     selected; `facts`, the share of the facts with an expressing sentence for which one is selected; `base_rate`, the
-    precision of selecting all; `judged`, how many there are, and `stated`, the share of their facts that any of them
-    expresses.
+    precision of selecting all; `judged`, how many there are, and `selected`, how many of them are; `stated`, the share
+    of their facts that any of them expresses.
     """
     labelled = _judged(split)
     if not labelled.any():
@@ -46,6 +46,7 @@ def selection_quality(split: Split, selected: Ints) -> dict[str, Any] | None:
         "facts": len(_facts(split, right)) / max(len(_facts(split, expressing)), 1),
         "base_rate": float(expressing.sum() / labelled.sum()),
         "judged": int(labelled.sum()),
+        "selected": picked,
         "stated": len(_facts(split, expressing)) / len(_facts(split, labelled)),
     }
 

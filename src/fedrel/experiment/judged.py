@@ -4,39 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fedrel.config import WORLD
 from fedrel.data.store import sentence_bags
 from fedrel.evaluation.human import human_score, judged_sentences
 from fedrel.experiment.assembly import LABELS_OF_TEST, Setup, judged_of
-from fedrel.feedback.stored_verdicts import rows_by_key
+from fedrel.feedback.stored_verdicts import keys_of, rows_by_key
 from fedrel.learning.named import Named
+
+SOME_OF_TEST = "test, as far as it is judged"
 
 
 def human_scores(setup: Setup, weights: Named) -> dict[str, Any] | None:
-    """What the model scores on people's labels; `of`, where these are, the file of data.human or test; and `trained`,
-    how many of the sentences are in train, with the labels that it has. None: there are none, or they are on the
-    platforms.
+    """What the model scores on people's labels; `of`, where these are; and `trained`, how many of the sentences are in
+    train, with the labels that it has (None: not known here). A sentence that stands in several rows, with a relation
+    each, counts once, and states all of them. None: there are no such labels, or they are on the platforms.
     """
+    if not (setup.dataset.has_na and setup.dataset.has_pairs):
+        return None
     human, dataset = setup.experiment.data.human, judged_of(setup.experiment, setup.dataset)
+    by_people, of = bool(human), human or SOME_OF_TEST
     if dataset is None:
-        human, dataset, by_people = LABELS_OF_TEST, setup.dataset, human == LABELS_OF_TEST
-        if LABELS_OF_TEST in setup.at_home or not (dataset.has_na and dataset.has_pairs):
+        dataset = setup.dataset
+        # The truth of the built-in world is nobody's judgment
+        if LABELS_OF_TEST in setup.at_home or (not by_people and setup.experiment.data.source == WORLD):
             return None
-        if setup.experiment.data.source == WORLD:  # whose truth is nobody's judgment
-            return None
-    else:
-        by_people = True
-    rows, stated = judged_sentences(dataset.test, labelled_by_people=by_people)
+    split = dataset.test
+    rows, stated = judged_sentences(split, labelled_by_people=by_people)
     if not len(rows):
         return None
-    numbers = setup.encoding.numbers(dataset.words)
-    shard = setup.encoding.pack(dataset.test, *sentence_bags(dataset.test, rows), numbers)
+    _, firsts, sentence = np.unique(keys_of(dataset, split, rows), return_index=True, return_inverse=True)
+    shard = setup.encoding.pack(split, *sentence_bags(split, rows[firsts]), setup.encoding.numbers(dataset.words))
     setup.model.load(weights, shard)
-    found = human_score(setup.model.score_bags(shard).numpy(), stated)
+    facts = np.unique(np.stack([sentence, stated], axis=1)[stated > 0], axis=0)
+    found = human_score(setup.model.score_bags(shard).numpy(), facts)
     if found is None:
         return None
-    trained = 0
-    if dataset is not setup.dataset and setup.sites.here:
-        known = rows_by_key(setup.dataset, setup.dataset.train)
-        trained = sum(len(places) for key, places in rows_by_key(dataset, dataset.test).items() if key in known)
-    return {**found, "of": human, "trained": trained}
+    trained = None
+    if dataset is setup.dataset:
+        trained = 0
+    elif setup.sites.here:
+        trained = len(set(keys_of(dataset, split, rows)) & rows_by_key(setup.dataset, setup.dataset.train).keys())
+    return {**found, "of": of, "trained": trained}

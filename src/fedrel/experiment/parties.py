@@ -271,10 +271,11 @@ def _same_model(agreement: Record, experiment: Experiment, denoiser: str, datase
             raise UserError("the coordinator sent no vocabulary")
         return vocabulary
 
-    meant = replace(experiment, extractor=settings)
+    hide_names = settings.hide_names
+    meant = replace(experiment, extractor=replace(settings, hide_names=0.0))  # stand-ins are the coordinator's
     encoding, model, _ = make_model(meant, denoiser, len(dataset.relations), pairs=dataset.has_pairs, words=words)
-    if isinstance(encoding, WordEncoding) and encoding.stand_ins is not None:
-        encoding = replace(encoding, stand_ins=_stand_ins(agreement, len(encoding)))
+    if isinstance(encoding, WordEncoding) and hide_names:
+        encoding, model.hide_names = replace(encoding, stand_ins=_stand_ins(agreement, len(encoding))), hide_names
     if "vectors" in agreement and model.frozen_words is not None:
         model.frozen_words = named_in(agreement, "vectors")["table"].clone()
     if _read(agreement, "fixed") != _digest(model.fixed()):

@@ -75,7 +75,7 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
         "version": installed_version(),
         "extractor": vars(setup.experiment.extractor),
         "denoiser": setup.denoiser,
-        "hidden_view": setup.model.hidden_view,
+        "hidden_view": setup.model.hidden_view if setup.model.hide_names else SHOWN,
         "relations": setup.dataset.relations,
         "na": setup.dataset.has_na,
         "pairs": setup.dataset.has_pairs,

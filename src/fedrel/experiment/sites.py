@@ -64,8 +64,9 @@ class Sites(Mapping[str, Site]):
         self.secret = secret or of_run(b"simulation", str(experiment.seed))  # a resumed run needs the same
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._notes: dict[str, Notes] = {}
-        # A round of all platforms must find all of their text still packed; it takes twice its words, not more
-        self._made = LruCache[Site](max(_PACKED, 3 * dataset.train.tokens.nbytes))
+        # A round of all platforms must find all of their text still packed; it takes four times its words at most,
+        # with names shown and hidden
+        self._made = LruCache[Site](max(_PACKED, 5 * dataset.train.tokens.nbytes))
         self._judges = {}
         if algorithm.needs_judges:
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)

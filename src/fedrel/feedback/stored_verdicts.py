@@ -47,26 +47,33 @@ class StoredVerdicts:
 
 
 def judged_instances(path: Path, dataset: Dataset) -> Iterator[Instance]:
-    """The sentences of a data set that people judged, each with the relation that they were shown, which it expresses
-    if they accepted it. Raises UserError if no verdict is about a sentence of this data.
+    """The sentences of a data set that people judged, each once, with the relation that they were shown, which it
+    expresses if they accepted it. Raises UserError if no verdict is about a sentence of this data.
     """
     verdicts = list(read_verdicts(path))
     splits = (dataset.train, dataset.dev, dataset.test)
     known = [rows_by_key(dataset, split) for split in splits]
     _require_about(path, verdicts, set().union(*known))
+    written: set[str] = set()
     for split, rows in zip(splits, known, strict=True):
-        decided = _decisions(verdicts, dataset, rows)
+        once = {key: places[:1] for key, places in rows.items() if key not in written}
+        written |= once.keys()
+        decided = _decisions(verdicts, dataset, once)
         for row, instance in zip(decided, iterate(dataset, split, np.array(list(decided), np.int64)), strict=True):
             relation, accepted = decided[row]
             yield replace(instance, relation=dataset.relations[relation], expressed=bool(accepted))
 
 
+def keys_of(dataset: Dataset, split: Split, rows: Iterable[int]) -> list[str]:
+    """The keys of the sentences in these rows of a split."""
+    return [sentence_key(dataset.sentence(split, row), [int(place) for place in split.spans[row]]) for row in rows]
+
+
 def rows_by_key(dataset: Dataset, split: Split) -> dict[str, list[int]]:
     """The rows of every sentence by its key; a sentence may occur more than once."""
     rows: dict[str, list[int]] = {}
-    for row in range(len(split)):
-        spans = [int(place) for place in split.spans[row]]
-        rows.setdefault(sentence_key(dataset.sentence(split, row), spans), []).append(row)
+    for row, key in enumerate(keys_of(dataset, split, range(len(split)))):
+        rows.setdefault(key, []).append(row)
     return rows
 
 

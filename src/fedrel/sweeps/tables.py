@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
+from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.significance import randomisation
 from fedrel.sweeps.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
 from fedrel.util.units import format_bytes
@@ -44,6 +45,8 @@ def scores(
             found[metric] = next((row[kind] for row in classes if row["relation"] == name), None)
         elif metric in result["test"]:
             found[metric] = result["test"][metric]
+        elif metric == HUMAN:  # of this run, nobody judged anything
+            found[metric] = None
         else:
             raise UserError(f'"{metric}" is not a score of this kind of data; there is {", ".join(result["test"])}')
     return found

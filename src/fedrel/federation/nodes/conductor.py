@@ -117,7 +117,10 @@ class Conductor:
         if not resume and not self.status.experiment:
             raise UserError(f"{self.run}: there is no such run to resume")
         text = (self.folder / "experiment.toml").read_text(encoding="utf-8") if resume else self.status.experiment
-        experiment = with_own_files(config.parse(_table(text), "experiment", text), Path(self.told["data"]))
+        table = _table(text)
+        if resume and isinstance(extractor := table.setdefault("extractor", {}), dict):
+            extractor.setdefault("hide_names", 0.0)  # begun before names could be hidden
+        experiment = with_own_files(config.parse(table, "experiment", text), Path(self.told["data"]))
         members = [it.name for it in self.kit.members() if it.role == "platform" and not it.revoked]
         names = tuple(sorted(self.status.platforms or members))
         if not names:
