@@ -76,6 +76,25 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def scored(wanted: list[dict[str, Any]], out: Path, workers: int) -> list[dict[str, Any]]:
+    """The jobs with their scores, in their order; those that a file has already are not run again, and others are added
+    to it as they finish.
+    """
+    known = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {json.dumps(row["settings"]): row for row in known}
+    todo = [job for job in wanted if json.dumps(job["settings"]) not in done]
+    with ProcessPoolExecutor(workers) as pool, out.open("a") as file:
+        running = [pool.submit(score, job) for job in todo]
+        for number, finished in enumerate(as_completed(running), 1):
+            row = finished.result()
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            done[json.dumps(row["settings"])] = row
+            told = "  ".join(f"{key} {row[key]}" for key in row if key in ("cell", "row", "fraction", "seed", "rate"))
+            print(f"{number}/{len(todo)}  {told}", file=sys.stderr)
+    return [done[json.dumps(job["settings"])] for job in wanted]
+
+
 def jobs(found: dict[str, list[str]], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name, method, fraction, seed in product(found, args.methods, args.fractions, range(1, args.seeds + 1)):
         common = [
@@ -138,19 +157,7 @@ def main() -> None:
     }
     if "example" in found:
         label_example(scratch)
-    rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
-    known = {json.dumps(row["settings"]) for row in rows}
-    todo = [job for job in jobs(found, args) if json.dumps(job["settings"]) not in known]
-    with ProcessPoolExecutor(args.workers) as pool, args.out.open("a") as file:
-        running = [pool.submit(score, job) for job in todo]
-        for number, done in enumerate(as_completed(running), 1):
-            row = done.result()
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            print(f"{number}/{len(todo)}  {row['cell']}  lr {row['rate'] or 'default'}", file=sys.stderr)
-            rows.append(row)
-    wanted = {json.dumps(job["settings"]) for job in jobs(found, args)}
-    print(json.dumps(table([row for row in rows if json.dumps(row["settings"]) in wanted]), indent=1))
+    print(json.dumps(table(scored(list(jobs(found, args)), args.out, args.workers)), indent=1))
 
 
 if __name__ == "__main__":

@@ -14,14 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.defaults import score
+from benchmarks.defaults import scored
 
 ROWS: dict[str, list[str]] = {
     "none": ["method.name=none"],
@@ -105,19 +103,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
-    known = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
-    wanted = list(jobs(args))
-    done = {json.dumps(row["settings"]): row for row in known}
-    todo = [job for job in wanted if json.dumps(job["settings"]) not in done]
-    with ProcessPoolExecutor(args.workers) as pool, args.out.open("a") as file:
-        running = [pool.submit(score, job) for job in todo]
-        for number, finished in enumerate(as_completed(running), 1):
-            row = finished.result()
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            done[json.dumps(row["settings"])] = row
-            print(f"{number}/{len(todo)}  {row['row']}  C = {row['fraction']}  seed {row['seed']}", file=sys.stderr)
-    runs = [done[json.dumps(job["settings"])] for job in wanted]
+    runs = scored(list(jobs(args)), args.out, args.workers)
     if args.figure:
         draw(runs, args.figure)
     print(json.dumps(table(runs), indent=1))
