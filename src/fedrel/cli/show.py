@@ -179,7 +179,7 @@ def selection_note(selection: dict[str, Any]) -> str:
     said = f"selected sentences that express their fact: {selection['precision']:.0%}"
     if "judged" not in selection:  # a run of an earlier version
         return f"{said} (all sentences: {selection['base_rate']:.0%})"
-    judged = f"{selection['judged']:,} sentences were judged"
+    judged = f"the truth is known of {selection['judged']:,} sentences"
     if not selection["selected"]:
         return f"{judged}, and none of them was selected"
     low, high = selection["interval"]
