@@ -56,7 +56,10 @@ def test_judged_sentences_of_test_give_a_second_score(tmp_path):
     stating = {told(row) for row in rows if row.get("expressed", False) and row["relation"] != "NA"}
     assert human["stating"] == len(stating)
     assert test["ap_human"] == human["ap_human"] != test["ap"] and human["of"] == "test, as far as it is judged"
-    assert result["selection"]["judged"] < len(rows) * 20 and 0 <= result["selection"]["stated"] <= 1
+    train = [json.loads(line) for line in (tmp_path / "data" / "train.jsonl").read_text().splitlines()]
+    judged = [row for row in train if "expressed" in row and row["relation"] != "NA"]
+    assert result["selection"]["judged"] == len(judged)
+    assert result["selection"]["base_rate"] == sum(row["expressed"] for row in judged) / len(judged)
 
 
 def test_people_may_have_labelled_test_or_another_file(tmp_path):
