@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
@@ -76,15 +76,20 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def scored(wanted: list[dict[str, Any]], out: Path, workers: int) -> list[dict[str, Any]]:
-    """The jobs with their scores, in their order; those that a file has already are not run again, and others are added
-    to it as they finish.
+def scored(
+    wanted: list[dict[str, Any]],
+    out: Path,
+    workers: int,
+    run: Callable[[dict[str, Any]], dict[str, Any]] = score,
+) -> list[dict[str, Any]]:
+    """The jobs with what `run` made of them, in their order; those that a file has already are not run again, and
+    others are added to it as they finish.
     """
     known = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     done = {json.dumps(row["settings"]): row for row in known}
     todo = [job for job in wanted if json.dumps(job["settings"]) not in done]
     with ProcessPoolExecutor(workers) as pool, out.open("a") as file:
-        running = [pool.submit(score, job) for job in todo]
+        running = [pool.submit(run, job) for job in todo]
         for number, finished in enumerate(as_completed(running), 1):
             row = finished.result()
             file.write(json.dumps(row) + "\n")

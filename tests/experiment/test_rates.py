@@ -51,6 +51,12 @@ def test_the_rate_is_smaller_where_few_platforms_are_active(fraction, platforms,
     assert with_rate(adamw, 1_067, platforms=platforms).training.lr == 0.001
 
 
+@pytest.mark.parametrize(("fraction", "platforms", "rate"), [(0.1, 20, 0.16), (0.1, 100, 0.35), (0.1, 1_000, 0.5)])
+def test_so_is_the_highest_rate(fraction, platforms, rate):
+    experiment = config.read(None, [f"training.fraction={fraction}"])
+    assert with_rate(experiment, 10, platforms=platforms).training.lr == rate
+
+
 def test_a_training_section_made_in_code_has_the_rate_that_it_says():
     assert (Training().lr, Training().lr_auto) == (1.0, False)
 

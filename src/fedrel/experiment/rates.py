@@ -52,7 +52,8 @@ def with_rate(
         why = f"for about {steps:,.0f} steps of a platform in a round"
     if training.optimizer == "sgd" and training.fraction < 1:
         active = max(1, round(training.fraction * (platforms or _ENOUGH)))
-        rate *= min(1.0, active / _ENOUGH) ** (1 / 3)
+        share = min(1.0, active / _ENOUGH)
+        rate = min(rate * share ** (1 / 3), _HIGHEST * share ** (1 / 2))
         why += f" with {active:,} active"
     rate = float(f"{rate:.2g}")
     say(f"learning rate {rate:g}, {why}; --set training.lr=… for another")
