@@ -48,8 +48,11 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     """Runs one job: the job, with its scores."""
     from fedrel import config
     from fedrel.errors import DivergedError
+    from fedrel.evaluation.context import ap_draws
     from fedrel.experiment.assembly import prepare
-    from fedrel.experiment.execution import Execution
+    from fedrel.experiment.execution import BEST, Execution
+    from fedrel.experiment.judged import ranked_by_people
+    from fedrel.protocol import checkpoint
 
     experiment = config.read(None, job["settings"])
     with tempfile.TemporaryDirectory() as folder:
@@ -59,6 +62,8 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
             for _ in execution.rounds():
                 pass
             result = execution.finish()
+            best = checkpoint.load_weights(Path(folder) / "run" / "checkpoint" / BEST)
+            people = ranked_by_people(setup, best) if experiment.data.human else None
         except DivergedError as error:
             return job | {"diverged": str(error), "dev": 0.0, "test": 0.0}
     metric = result["metric"]
@@ -69,6 +74,7 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
         "test": result["test"][metric],
         "interval": result["intervals"]["test"],
         "human": result["human"],
+        "human_draws": None if people is None else ap_draws(people.scores, people.facts).round(5).tolist(),
         "selection": result["selection"],
         "rounds": result["rounds"],
         "seconds": result["seconds"]["total"],

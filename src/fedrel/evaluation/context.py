@@ -27,9 +27,14 @@ def ap_interval(scores: Floats, facts: Ints) -> Interval | None:
     """Of the average precision of `heldout.rank`, drawing pairs; None if there is no fact. `scores` (P, R), `facts`
     (F, 2).
     """
+    return _ends(ap_draws(scores, facts), len(facts)) if len(facts) else None
+
+
+def ap_draws(scores: Floats, facts: Ints) -> Floats:
+    """(500,) the average precision of every draw of pairs, NaN for one without a fact. The draws depend on the number
+    of pairs alone: those of two models on the same pairs can be compared draw by draw.
+    """
     pairs, relations = scores.shape
-    if not len(facts):
-        return None
     flat = scores[:, 1:].reshape(-1)
     order = np.argsort(-flat, kind="stable")
     right = heldout.truth_table(scores.shape, facts)[:, 1:].reshape(-1)[order]
@@ -46,7 +51,7 @@ def ap_interval(scores: Floats, facts: Ints) -> Interval | None:
         precision = found / np.maximum(np.cumsum(times), 1)
         return float((precision * times * right).sum() / found[-1]) if found[-1] else np.nan
 
-    return _bootstrap(drawn, pairs, len(facts))
+    return _bootstrap(drawn, pairs)
 
 
 def _tied(ordered: Floats, right: Bools) -> tuple[Ints, Ints]:
@@ -69,7 +74,7 @@ def classification_interval(metric: str, scores: Floats, labels: Ints, *, na: bo
         return classification.metrics_of(counts, na=na)[metric]
 
     count = int((labels >= int(na)).sum())
-    return _bootstrap(drawn, len(labels), count or len(labels)) if len(labels) else None
+    return _ends(_bootstrap(drawn, len(labels)), count or len(labels)) if len(labels) else None
 
 
 def share_interval(hits: int, of: int) -> Interval:
@@ -133,10 +138,15 @@ def constant_ranking(metric: str, ranking: Ranking) -> dict[str, float]:
     return {"constant": metrics[metric]} if metric in metrics else {}
 
 
-def _bootstrap(score: Callable[[Floats], float], size: int, count: int) -> Interval:
-    """Of what is evaluated there are `size`, and `count` of them are to be found. A draw without any has no score."""
+def _bootstrap(score: Callable[[Floats], float], size: int) -> Floats:
+    """The scores of all draws from `size` that are evaluated. A draw without any that is to be found has none."""
     draw = np.random.default_rng(_SEED)
-    found = [score(np.bincount(draw.integers(0, size, size), minlength=size).astype(float)) for _ in range(_DRAWS)]
-    low, high = np.nanpercentile(found, _ENDS)
+    draws = (np.bincount(draw.integers(0, size, size), minlength=size).astype(float) for _ in range(_DRAWS))
+    return np.array([score(weight) for weight in draws])
+
+
+def _ends(scores: Floats, count: int) -> Interval:
+    """The interval of the scores of draws, where `count` are to be found."""
+    low, high = np.nanpercentile(scores, _ENDS)
     chance = (_ENDS[0] / 100) ** (1 / count)  # of which all are right once in 40 times
     return float(min(low, chance) if low == 1 else low), float(max(high, 1 - chance) if high == 0 else high)
