@@ -5,7 +5,8 @@
 FOLDER is a set of distant supervision in the OpenNRE format whose test was labelled by people, and of whose training
 sentences some say whether they express their relation (`expressed`). These are taken out of train, with all sentences
 of their pairs, and play the part of verdicts that somebody gave on held-out text. Every row of METHODS is trained with
-every rate and seed, 20 platforms, all active. Every few rounds each criterion and `ap_human` on test are measured.
+every rate and seed for at most 60 rounds, 20 platforms, all active. Every few rounds each criterion and `ap_human` on
+test are measured.
 
 Prints as JSON, for each criterion: Spearman's rank correlation with `ap_human` over the runs, each at its best round by
 plain dev; and how much `ap_human` is lost by choosing method, rate and round with it, beside the best that there is
@@ -41,7 +42,7 @@ METHODS: dict[str, list[str]] = {
 RATES = (0.1, 0.3, 0.5)
 VERDICTS = (30, 100, 300)
 DRAWS = 40  # of so many verdicts from all
-EVERY = 4  # rounds
+ROUNDS, EVERY = 60, 5  # trained, and between two measurements
 PLAIN, BOTH, HIDDEN = "dev", "dev, both views", "dev, names hidden"
 
 
@@ -80,7 +81,7 @@ def followed(job: dict[str, Any]) -> dict[str, Any]:
     assert isinstance(setup.encoding, WordEncoding)
     stand_ins = vectors.stand_ins(setup.encoding.vocabulary, vectors.load(experiment.extractor.vectors))
     encoding = replace(setup.encoding, stand_ins=stand_ins)
-    pool = load_judged(replace(experiment.data, human=job["judged"]), dataset.relations)
+    pool = load_judged(experiment.data, dataset.relations, job["judged"])
     rows, stated = judged_sentences(pool.test, labelled_by_people=False)
     judged = encoding.pack(pool.test, *sentence_bags(pool.test, rows), encoding.numbers(pool.words))
     dev, test = (
@@ -212,6 +213,7 @@ def main() -> None:
     for row, rate, seed in product(METHODS, RATES, range(1, args.seeds + 1)):
         settings = [
             *("data.source=opennre", f"data.path={folder}", "data.allow_overlap=true", f"training.lr={rate}"),
+            f"training.rounds={ROUNDS}",
             *(f"extractor.vectors={args.vectors}", f"partition.platforms={args.platforms}", f"seed={seed}"),
             *("engine.workers=1", f"engine.device={args.device}", "engine.save_every=100000", *METHODS[row]),
         ]

@@ -246,6 +246,8 @@ SECRETS = {
     "vocabulary beside": ("extractor.vocabulary=public+{}",),
     "vocabulary by dots": ("extractor.vocabulary=./../../..{}",),
     "vectors": ("extractor.vectors={}", "extractor.embeddings=frozen"),
+    "labels by people": ("data.human={}",),
+    "trusted labels": ("data.trusted={}",),
     "table of users": ("feedback.users=table", "feedback.table={}", "method.name=feedback"),
 }
 

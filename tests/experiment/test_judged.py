@@ -113,6 +113,46 @@ def test_verdicts_of_reviewers_become_a_score(fedrel, tmp_path):
     assert nothing.code == 2 and not (tmp_path / "x").exists()
 
 
+def trusted_file(folder):
+    """Sentences of dev that people judged, every other relation accepted."""
+    rows = [json.loads(line) for line in (folder / "data" / "dev.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if row["relation"] != "NA"]
+    file = folder / "trusted.jsonl"
+    file.write_text("".join(json.dumps({**row, "expressed": n % 2 == 0}) + "\n" for n, row in enumerate(rows)))
+    return file
+
+
+def test_rounds_can_be_chosen_by_held_out_sentences_that_people_judged(tmp_path):
+    data(tmp_path / "data", lambda split, number: False)
+    file = trusted_file(tmp_path)
+    result = result_of(tmp_path, f"data.trusted={file}", "training.rounds=8", "training.lr=0.5")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    scores = [line["trusted"] for line in lines]
+    assert len(set(scores)) > 3
+    assert result["best_round"] == max(range(1, len(scores) + 1), key=lambda number: (scores[number - 1], number))
+    assert result["trusted"]["ap_human"] == pytest.approx(max(scores))
+    assert result["trusted"]["of"] == str(file) and result["trusted"]["trained"] == 0
+    low, high = result["trusted"]["interval"]
+    assert low <= result["trusted"]["ap_human"] <= high
+    assert result["dev"] == lines[result["best_round"] - 1]["dev"]  # by the knowledge base, as ever
+    assert replace_run(tmp_path)["trusted"] is None
+
+
+def test_trusted_sentences_are_held_out_and_say_something(tmp_path):
+    data(tmp_path / "data", lambda split, number: False)
+    file = trusted_file(tmp_path)
+    rows = [{**json.loads(line), "expressed": False} for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match="none of its sentences states its relation"):
+        result_of(tmp_path, f"data.trusted={file}")
+    train = (tmp_path / "data" / "train.jsonl").read_text().splitlines()
+    file.write_text("".join(line + "\n" for line in train if json.loads(line)["relation"] != "NA"))
+    with pytest.raises(UserError, match=r"are in train as well; judge held-out ones: fedrel review --purpose dev"):
+        result_of(tmp_path, f"data.trusted={file}")
+    with pytest.raises(UserError, match=r"data\.trusted = .*no such file; name one of labelled sentences$"):
+        result_of(tmp_path, "data.trusted=nowhere.jsonl")
+
+
 def test_a_sentence_with_two_relations_counts_once_and_states_both(tmp_path):
     data(tmp_path / "data", lambda split, number: False)
     rows = [json.loads(line) for line in (tmp_path / "data" / "test.jsonl").read_text().splitlines()]

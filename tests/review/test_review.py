@@ -17,6 +17,7 @@ from fedrel.alignment import kb as knowledge
 from fedrel.errors import UserError
 from fedrel.feedback import database, exchange
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store, Verdict
+from fedrel.feedback.stored_verdicts import keys_of
 from fedrel.review import queue as queues
 from fedrel.review.queue import Queue, Standing, parts, readable
 from tests.processes import start
@@ -215,6 +216,24 @@ def test_sentences_as_one_would_type_them():
         ("tail", "c"),
     ]
     assert list(parts(["a", "b"], (0, 0, 0, 0))) == [("", "a b")]
+
+
+def test_labels_of_held_out_sentences_can_be_asked_about(place):
+    dataset = place.queue.dataset
+    queue = queue_of(place.data, place.model, labels_of_dev=True)
+    labelled = [row for row in range(len(dataset.dev)) if dataset.dev.labels[row]]
+    asked = {(item.row, item.relation) for item in queue.items}
+    assert asked <= {(row, dataset.relations[dataset.dev.labels[row]]) for row in labelled}
+    assert {item.key for item in queue.items} == set(keys_of(dataset, dataset.dev, labelled))
+    item = queue.next(Standing([], "anna"), "anna", "random")
+    assert item is not None
+    words = "".join(text for _, text in queue.parts(item.row)).replace(" ", "")
+    assert words == "".join(dataset.sentence(dataset.dev, item.row))
+
+
+def test_held_out_sentences_are_judged_at_random(fedrel, place):
+    said = fedrel("review", "--data", place.data, "--model", place.model, "--purpose", "dev", "--order", "confident")
+    assert said.code == 2 and "--order confident: what is to stand for all held-out sentences" in said.err
 
 
 def test_orders(place):

@@ -70,8 +70,10 @@ class RunProgress:
         loss = "–" if line["loss"] is None else f"{line['loss']:.3f}"
         selection = line["selection"]
         best = f"best {progress.best_score:.3f}, round {progress.best_round}" if progress.best_round else "warm-up"
+        dev, trusted = f"dev {self.metric} {line['dev'][self.metric]:.3f}", line.get("trusted")
+        scores = f"{dev} ({best})" if trusted is None else f"{dev}  trusted {trusted:.3f} ({best})"
         news = (
-            f"dev {self.metric} {line['dev'][self.metric]:.3f} ({best})  loss {loss}"
+            f"{scores}  loss {loss}"
             + (f"  selection {selection['precision']:.2f}" if selection else "")
             + f"  {line['sentences_per_second']:,.0f} sentences/s"
             + f"  ↑{format_bytes(line['bytes']['up'])} ↓{format_bytes(line['bytes']['down'])}"

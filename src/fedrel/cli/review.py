@@ -39,8 +39,13 @@ class Order(StrEnum):
     changed = "changed"
 
 
+class Purpose(StrEnum):
+    train = "train"
+    dev = "dev"
+
+
 def review(
-    data: Annotated[Path, typer.Option("--data", help="The platform's data set: its train sentences are shown.")],
+    data: Annotated[Path, typer.Option("--data", help="The platform's data set, whose sentences are shown.")],
     model: Annotated[Path, typer.Option("--model", help="The folder of a run, or its model folder.")],
     source: Annotated[str, typer.Option("--source", "--format", help="Format of the data; else detected.")] = "",
     store: Annotated[
@@ -52,11 +57,26 @@ def review(
         str | None, typer.Option(envvar=_TOKEN, help="What others must know to use the page.", show_envvar=True)
     ] = None,
     user: Annotated[str, typer.Option(help="Whose verdicts these are; else your login name.")] = "",
-    order: Annotated[Order, typer.Option(help="What to show first; new needs --kb.")] = Order.uncertain,
+    purpose: Annotated[
+        Purpose,
+        typer.Option(
+            help="train: judge what the model predicts for sentences of train. dev: judge the labels of sentences that "
+            "are held out, at random, as a trusted set to choose rounds by (data.trusted)."
+        ),
+    ] = Purpose.train,
+    order: Annotated[
+        Order | None, typer.Option(help="What to show first: uncertain, for dev random; new needs --kb.")
+    ] = None,
     kb: Annotated[Path | None, typer.Option("--kb", help="A knowledge base, to tell which facts are new.")] = None,
 ) -> None:
-    """Judge the model's predictions on a platform's own sentences, in a browser. Nothing leaves this machine."""
+    """Judge predictions or labels of a platform's own sentences, in a browser. Nothing leaves this machine."""
+    dev = purpose == Purpose.dev
+    order = order or (Order.random if dev else Order.uncertain)
     _check(host, token, order, kb)
+    if dev and order != Order.random:
+        raise UserError(
+            f"--order {order}: what is to stand for all held-out sentences is judged at random; leave it out"
+        )
     try:
         import uvicorn
 
@@ -72,18 +92,30 @@ def review(
         dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
         base = load_kb(kb) if kb is not None else None
         torch.set_num_threads(saved.threads)
-        with reading_progress("scoring", len(dataset.train)) as tick:
-            queue = queues.build(dataset, saved, queues.digest_of(model), kb=base, tick=lambda done: tick(done, done))
+        with reading_progress("scoring", len(dataset.dev if dev else dataset.train)) as tick:
+            queue = queues.build(
+                dataset,
+                saved,
+                queues.digest_of(model),
+                kb=base,
+                labels_of_dev=dev,
+                tick=lambda done: tick(done, done),
+            )
         here = listening.getsockname()[1]
         with Store.open(file) as verdicts:
             app = create_app(queue, verdicts, user=reviewer, order=order, token=token, name=f"fedrel_review_{here}")
             settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
             shown = f"[{host}]" if ":" in host else host
             tell(f"open   http://{shown}:{here}/{'' if token is None else '?token=…'}", "bold")
-            say(f"{len(queue.items):,} predictions to judge; as {reviewer}; Ctrl-C ends")
+            what = "labels" if dev else "predictions"
+            say(f"{len(queue.items):,} {what} to judge; as {reviewer}; Ctrl-C ends")
             with suppress(KeyboardInterrupt):  # how one ends a server
                 uvicorn.Server(settings).run(sockets=[listening])
             total = sum(count for kind, count in verdicts.counts().items() if kind != "shown")
+    if dev:
+        written = f"fedrel feedback judged {shlex.quote(str(file))} {shlex.quote(str(data))} trusted.jsonl"
+        tell(f"{total:,} verdicts in {file}; next: {written}, then fedrel run … --set data.trusted=trusted.jsonl")
+        return
     training = f"--set method.name=feedback --set feedback.store={shlex.quote(str(file))}"
     tell(f"{total:,} verdicts in {file}; train with them: fedrel run {training} …")
 

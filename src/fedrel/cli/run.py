@@ -120,7 +120,8 @@ def _execute(settings: config.Experiment, folder: Path, *, resume: bool) -> dict
             _offer_resume(execution, folder)
         raise
     up, down = format_bytes(result["bytes"]["up"]), format_bytes(result["bytes"]["down"])
-    say(f"best dev round {result['best_round']} of {result['rounds']}; {up} up, {down} down")
+    chosen = "best round by trusted labels" if result["trusted"] else "best dev round"
+    say(f"{chosen} {result['best_round']} of {result['rounds']}; {up} up, {down} down")
     return result
 
 

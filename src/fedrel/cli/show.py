@@ -205,6 +205,10 @@ def _notes(result: dict[str, Any]) -> list[str]:
     ]
     if human := result.get("human"):
         notes.insert(0, human_note(human, chosen))
+    if trusted := result.get("trusted"):
+        notes.insert(
+            0, f"the round was chosen by people's labels of {trusted['of']}: ap_human {trusted['ap_human']:.3f}"
+        )
     if selection:
         notes.insert(0, selection_note(selection))
     if calibration := result.get("calibration"):  # a run of an earlier version has none

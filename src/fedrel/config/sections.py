@@ -42,6 +42,7 @@ class Data:
     # sentences that people labelled, for a score beside that of test: a file, or "test", if people
     # chose the labels of test; empty: those sentences of test that say whether they express their relation
     human: str = ""
+    trusted: str = ""  # a file of sentences that people judged, held out: rounds are chosen by them, not by dev
     bad_rows: float = number(0.01, low=0, high=1)  # share of rows that may be broken and left out; 0: none
 
 

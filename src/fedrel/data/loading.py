@@ -99,21 +99,22 @@ def load_common(sentences: Stream, content: str, *, like: Dataset) -> Dataset:
     return cached(key, partial(make, part=True), "reading the coordinator's sentences", lambda line: None)
 
 
-def load_judged(data: Data, relations: Sequence[str]) -> Dataset:
-    """The sentences of data.human, which people labelled with some of these relations, as the test split of a data set
-    of their own. Sentences with other relations are left out.
+def load_judged(data: Data, relations: Sequence[str], file: str, *, setting: str = "data.human") -> Dataset:
+    """The sentences of a file, which people labelled with some of these relations, as the test split of a data set of
+    their own. Sentences with other relations are left out. `setting` is where the file is named.
     """
-    path = Path(data.human)
+    path = Path(file)
     if not path.exists():
-        raise UserError(f'data.human = "{path}": no such file; name one of labelled sentences, or "test"')
+        other = ', or "test"' if setting == "data.human" else ""
+        raise UserError(f'{setting} = "{path}": no such file; name one of labelled sentences{other}')
     found = detect(path).source
     source = found if found in FORMATS and FORMATS[found].labelled else data.source
     data = replace(data, source=source, relations=tuple(name for name in relations if name != NA))
     key = files_key("judged", data, {"test": path})
-    file = SplitFile(data, path, split="judged")
-    if not any(it.relation != NA for it in file()):
+    sentences = SplitFile(data, path, split="judged")
+    if not any(it.relation != NA for it in sentences()):
         raise UserError(f"{path}: none of its sentences has a relation that train has, so nobody can be scored by it")
-    make = partial(build, splits={"test": file}, part=True, **kind_of(data))
+    make = partial(build, splits={"test": sentences}, part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", lambda line: None)
 
 
@@ -125,7 +126,8 @@ def fingerprint(data: Data) -> str:
         return version
     path = unpacked(Path(data.path))
     find = files_of_platforms if is_of_platforms(path, data.source) else find_splits
-    files = [*find(path, data.source).values(), *([Path(data.human)] if Path(data.human).is_file() else [])]
+    judged = [Path(file) for file in (data.human, data.trusted) if Path(file).is_file()]
+    files = [*find(path, data.source).values(), *judged]
     return "-".join([version, *(content_hash(file, data.source)[:16] for file in files)])
 
 

@@ -213,7 +213,10 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     dataset = loading.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
     require_pairs(experiment, dataset)
-    judged_of(experiment, dataset)  # whatever is wrong with it is better known now than after the last round
+    (
+        judged_of(experiment, dataset),
+        trusted_of(experiment, dataset),
+    )  # whatever is wrong with it is better known now than after the last round
     for note in dataset.notes:
         say(note)
     for warning in too_little(dataset):
@@ -249,7 +252,17 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
 def judged_of(experiment: Experiment, dataset: Dataset) -> Dataset | None:
     """The sentences of data.human, where that is a file."""
     named = experiment.data.human not in ("", LABELS_OF_TEST)
-    return loading.load_judged(experiment.data, dataset.relations) if named else None
+    return loading.load_judged(experiment.data, dataset.relations, experiment.data.human) if named else None
+
+
+def trusted_of(experiment: Experiment, dataset: Dataset) -> Dataset | None:
+    """The sentences of data.trusted, if there are any. UserError where they can say nothing: for plain texts, and for
+    labels of which none means no relation.
+    """
+    file = experiment.data.trusted
+    if file and not (dataset.has_na and dataset.has_pairs):
+        raise UserError("data.trusted is of sentences with a pair of entities and perhaps no relation; leave it out")
+    return loading.load_judged(experiment.data, dataset.relations, file, setting="data.trusted") if file else None
 
 
 def set_arithmetic(experiment: Experiment) -> None:

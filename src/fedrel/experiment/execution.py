@@ -29,7 +29,7 @@ from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
 from fedrel.experiment.divergence import LossLimit, is_of_past_attempt, past_attempts
 from fedrel.experiment.evaluators import Evaluated, evaluate
-from fedrel.experiment.judged import human_scores
+from fedrel.experiment.judged import Trusted, human_scores
 from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
 from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
@@ -89,6 +89,7 @@ class Execution:
         self._suspected: set[tuple[str, str]] = set()  # who, and of what, as far as somebody was told
         self._say, self._on_suspicion = say, on_suspicion
         setup.model.on_read = reading_watcher(tick, say)
+        self._trusted = Trusted.of(setup)
         self._loss_limit = LossLimit(len(setup.dataset.relations)) if watch_loss else None
         self._screen = Screen(
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
@@ -205,7 +206,8 @@ class Execution:
         self.state = done.state
         standing.rounds = done.number + 1
         standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
-        score = metrics[self.setup.experiment.training.metric]
+        trusted = self._trusted.score(setup, setup.algorithm.model(done.state)) if self._trusted else None
+        score = metrics[self.setup.experiment.training.metric] if trusted is None else trusted
         if score >= standing.best_score and standing.rounds > self._preparation:
             # Of equal rounds the last, which has learnt most: one fact in dev may be on top from the second round on.
             standing.improved = standing.rounds if score > standing.best_score else standing.improved
@@ -237,6 +239,8 @@ class Execution:
             },
             "seconds": done.seconds,
         }
+        if trusted is not None:
+            line["trusted"] = trusted
         if "dev" in self.setup.at_home:
             line["dev_without"] = evaluated.without
         if (trace := setup.algorithm.trace(self.state)) is not None:
@@ -396,6 +400,7 @@ class Execution:
             "too_little": warnings,
             "selection": selection,
             "human": human,
+            "trusted": self._trusted.scores(setup, best) if self._trusted else None,
             "calibration": calibration_errors(calibration, guesses),
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},

@@ -38,6 +38,7 @@ from fedrel.experiment.assembly import (
     objection_to_home,
     require_pairs,
     set_arithmetic,
+    trusted_of,
 )
 from fedrel.experiment.models import make_model
 from fedrel.experiment.rates import with_rate
@@ -149,7 +150,7 @@ def coordinate(
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
     require_pairs(experiment, dataset)
-    judged_of(experiment, dataset)
+    judged_of(experiment, dataset), trusted_of(experiment, dataset)
     own = np.arange(len(dataset.train))
 
     def words(with_vectors: Sequence[str] | None) -> Vocabulary:

@@ -101,10 +101,20 @@ class Standing:
 
 
 class Queue:
-    """The sentences of one platform, scored once by one model."""
+    """The sentences of one platform, scored once by one model: of train, or of another split."""
 
-    def __init__(self, dataset: Dataset, saved: SavedModel, digest: str, items: list[Item], *, has_kb: bool) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        saved: SavedModel,
+        digest: str,
+        items: list[Item],
+        *,
+        has_kb: bool,
+        split: Split | None = None,
+    ) -> None:
         self.dataset, self.saved, self.digest, self.has_kb = dataset, saved, digest, has_kb
+        self.split = dataset.train if split is None else split
         self.items = items
         self._by_asked = {item.asked: item for item in items}
         self._by_key = {item.key: item for item in items}
@@ -150,15 +160,15 @@ class Queue:
         return Change(before.relation, before.verdict)
 
     def parts(self, row: int) -> list[Part]:
-        """The text of a training sentence, split at the boundaries of head and tail."""
-        tokens, spans = _sentence(self.dataset, self.dataset.train, row)
+        """The text of a sentence, split at the boundaries of head and tail."""
+        tokens, spans = _sentence(self.dataset, self.split, row)
         return list(parts(tokens, spans))
 
     def others(self, item: Item) -> list[list[Part]]:
         """Up to 20 other sentences with the same two entities."""
         if not self.saved.has_pairs:
             return []
-        begin, end = np.searchsorted(self._pairs_in_order, self.dataset.train.pairs[item.row] + np.array([0, 1]))
+        begin, end = np.searchsorted(self._pairs_in_order, self.split.pairs[item.row] + np.array([0, 1]))
         here = self.parts(item.row)
         found: list[list[Part]] = []
         for row in self._rows_by_pair[begin:end].tolist():
@@ -215,11 +225,11 @@ class Queue:
 
     @cached_property
     def _rows_by_pair(self) -> Ints:
-        return np.argsort(self.dataset.train.pairs, kind="stable")
+        return np.argsort(self.split.pairs, kind="stable")
 
     @cached_property
     def _pairs_in_order(self) -> Ints:
-        return self.dataset.train.pairs[self._rows_by_pair].astype(np.int64)
+        return self.split.pairs[self._rows_by_pair].astype(np.int64)
 
 
 def build(
@@ -228,12 +238,15 @@ def build(
     digest: str,
     *,
     kb: KB | None = None,
+    labels_of_dev: bool = False,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Queue:
     """Scores every training sentence on its own and makes a queue of the predictions; duplicate sentences are asked
-    about once. `digest` identifies the model, and `tick` is called with the number of sentences scored so far.
+    about once. `digest` identifies the model, and `tick` is called with the number of sentences scored so far. With
+    `labels_of_dev`, asks about the sentences of dev and the relations that they are labelled with, whatever the model
+    predicts.
 
-    Raises UserError if model and data are of different kinds, or if the model predicts no relation at all.
+    Raises UserError if model and data are of different kinds, or if there is nothing to ask.
     """
     if dataset.has_pairs != saved.has_pairs:
         kinds = ("plain texts", "sentences with a pair of entities")
@@ -241,17 +254,19 @@ def build(
             f"the data has {kinds[dataset.has_pairs]}, but the model was trained on {kinds[saved.has_pairs]}; "
             "give data of the same kind"
         )
-    split, first = dataset.train, int(saved.has_na)
+    split, first = dataset.dev if labels_of_dev else dataset.train, int(saved.has_na)
     known = _Known(dataset, kb)
+    numbers = {name: number for number, name in enumerate(saved.relations)}
+    of_label = np.array([numbers.get(name, 0) for name in dataset.relations])  # the model's number of every label
     items: dict[str, Item] = {}
     for rows, scores in _scored(dataset, split, saved):
         calibrated, probability = saved.calibration.log_odds(scores), sigmoid(scores)
         best = scores[:, first:].argmax(axis=1) + first
         top = np.partition(scores, -2, axis=1)[:, -2:]  # (S, 2) the second best and the best
         for place, row in enumerate(rows.tolist()):
-            relation, score = int(best[place]), float(scores[place, best[place]])
-            stated = not first or score >= scores[place, 0]
-            if not stated and probability[place, relation] < _CLOSE * probability[place, 0]:
+            relation = int(of_label[split.labels[row]] if labels_of_dev else best[place])
+            stated = labels_of_dev or not first or bool(scores[place, relation] >= scores[place, 0])
+            if relation < first or (not stated and probability[place, relation] < _CLOSE * probability[place, 0]):
                 continue
             name = saved.relations[relation]
             item = Item(
@@ -265,9 +280,11 @@ def build(
             )
             items.setdefault(item.key, item)
         tick(int(rows[-1]) + 1)
+    if not items and labels_of_dev:
+        raise UserError("no sentence that is held out for dev has a relation that the model knows: nothing to review")
     if not items:
         raise UserError("the model predicts no relation for any of these sentences: there is nothing to review")
-    return Queue(dataset, saved, digest, list(items.values()), has_kb=kb is not None)
+    return Queue(dataset, saved, digest, list(items.values()), has_kb=kb is not None, split=split)
 
 
 def digest_of(folder: Path) -> str:

@@ -337,6 +337,8 @@ def with_own_files(experiment: config.Experiment, data: Path) -> config.Experime
         raise UserError("feedback.store is set by each platform; leave it out")
     if judged.human not in ("", "test"):
         judged = replace(judged, human=own("data.human", judged.human))
+    if judged.trusted:
+        judged = replace(judged, trusted=own("data.trusted", judged.trusted))
     return replace(experiment, data=judged, extractor=extractor, feedback=feedback)
 
 
