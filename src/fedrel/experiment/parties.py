@@ -34,11 +34,10 @@ from fedrel.experiment.assembly import (
     choose_device,
     choose_method,
     complete,
-    judged_of,
+    judged_notes,
     objection_to_home,
     require_pairs,
     set_arithmetic,
-    trusted_of,
 )
 from fedrel.experiment.models import make_model
 from fedrel.experiment.rates import with_rate
@@ -150,7 +149,8 @@ def coordinate(
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
     require_pairs(experiment, dataset)
-    judged_of(experiment, dataset), trusted_of(experiment, dataset)
+    for note in judged_notes(experiment, dataset):
+        say(note)
     own = np.arange(len(dataset.train))
 
     def words(with_vectors: Sequence[str] | None) -> Vocabulary:
