@@ -22,8 +22,8 @@ from tests.helpers import random_split, shard_of, small_model
 SECRET = b"only platforms know"
 
 
-def federation(platforms=3, seed=1, sentences=60):
-    split = random_split(sentences, seed=4)
+def federation(platforms=3, seed=1, sentences=60, text=4):
+    split = random_split(sentences, seed=text)
     model, weights = small_model()
     parts = np.array_split(np.random.default_rng(seed).permutation(sentences), platforms)
     sites = {}

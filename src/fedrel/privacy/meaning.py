@@ -44,6 +44,12 @@ MEANINGS = (
     ),
     Meaning("evidence/best", "the log-odds of your best sentence for a fact", "how clearly it states the fact"),
     Meaning(
+        "background/*",
+        "for every relation, the sum of its log-odds, and of their squares, over your sentences without a relation",
+        "how much such sentences look like each relation on average; of fewer than 30 sentences nothing is sent",
+    ),
+    Meaning("unrelated", "how many sentences without a relation were summed up", "that number"),
+    Meaning(
         "log/p",
         "predictions on the coordinator's own sentences",
         "what the model learnt from your text about those sentences; no weights",
