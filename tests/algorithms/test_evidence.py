@@ -17,6 +17,7 @@ from fedrel.engines.simulator import Simulator
 from fedrel.learning import background
 from fedrel.learning.background import ENOUGH, Background
 from fedrel.learning.named import Named
+from fedrel.privacy.blind import blind
 from fedrel.protocol import Scored
 from fedrel.protocol.round import drive
 from tests.algorithms import test_lazy_mil as lazy
@@ -104,7 +105,7 @@ def test_nobody_is_told_less_than_anybody_said_last(rounds):
 @pytest.mark.parametrize("margin", [0.0, 0.3, 2.0])
 def test_sentences_train_that_are_not_too_far_behind_the_best_of_the_federation(margin):
     split, sites, hub, weights = federation()
-    _, (trained,) = play(Evidence(narrowing=0, margin=margin), sites, hub, weights, [list(sites)])
+    _, (trained,) = play(Evidence(narrowing=0, margin=margin, rounding=0), sites, hub, weights, [list(sites)])
     z = odds_of(split, weights)
     for name, site in sites.items():
         for row in site.shard.rows.tolist():
@@ -116,24 +117,61 @@ def test_sentences_train_that_are_not_too_far_behind_the_best_of_the_federation(
                 assert (row in trained[name]) == (behind < margin)
 
 
+@pytest.mark.parametrize("step", [0.01, 0.3, 2.0])
+def test_z_leaves_rounded_down_and_the_best_sentence_always_trains(step):
+    split, sites, hub, weights = federation()
+    algorithm = Evidence(narrowing=0, margin=0.0, rounding=step)
+    state, (trained,) = play(algorithm, sites, hub, weights, [list(sites)])
+    sent = state["heard"]["best"] / step
+    torch.testing.assert_close(sent, sent.round(), rtol=0, atol=1e-3)
+    z = odds_of(split, weights)
+    best = {}
+    for row, label in enumerate(split.labels):
+        best.setdefault((split.pairs[row], label), []).append(z[row])
+    highest = {fact: max(odds) for fact, odds in best.items()}
+    for name, site in sites.items():
+        for row in site.shard.rows.tolist():
+            bar = math.floor(highest[split.pairs[row], split.labels[row]] / step) * step
+            if split.labels[row] > 0 and abs(z[row] - bar) > 1e-4:
+                assert (row in trained[name]) == (z[row] > bar)
+
+
+def test_entries_are_in_the_order_of_their_keys_and_answers_find_their_facts_again():
+    """The same sentences train under any keys, so under those of every round."""
+    chosen = []
+    for secret in (b"one", b"two"):
+        _, sites, hub, weights = federation()
+        for site in sites.values():
+            site.lasting_keys = lambda keys=site.fact_keys, secret=secret: blind(map(str, keys().tolist()), secret)
+        state, trained = play(Evidence(narrowing=0, margin=0.5, rounding=0.1), sites, hub, weights, [list(sites)] * 2)
+        chosen.append(trained)
+        heard = state["heard"]
+        for who in range(len(sites)):
+            keys = heard["key"][heard["platform"] == who].tolist()
+            assert len(keys) > 5 and keys == sorted(keys)
+    assert chosen[0] == chosen[1]
+
+
 def test_a_platform_is_measured_against_one_that_sits_the_round_out():
     _, sites, hub, weights = federation(platforms=2)
     frozen = [replace(site, training=replace(site.training, lr=1e-12)) for site in sites.values()]
     sites = dict(zip(sites, frozen, strict=True))
-    together = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [["p0", "p1"]])[1][0]
-    apart = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    together = play(Evidence(narrowing=0, margin=0.0, rounding=0), sites, hub, weights, [["p0", "p1"]])[1][0]
+    apart = play(Evidence(narrowing=0, margin=0.0, rounding=0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
     assert apart[1]["p1"] == together["p1"]
     assert apart[2]["p0"] == together["p0"]
     assert set(apart[0]["p0"]) > set(together["p0"])  # nobody had spoken yet
-    without = play(Evidence(narrowing=0, margin=0.0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    without = play(
+        Evidence(narrowing=0, margin=0.0, rounding=0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]]
+    )[1]
     assert without[2]["p0"] == without[0]["p0"] == apart[0]["p0"]
 
 
 def test_the_best_alone_is_what_lazy_mil_elects():
     _, sites, hub, weights = federation()
-    alone = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [list(sites)])[1][0]
+    alone = play(Evidence(narrowing=0, margin=0.0, rounding=0), sites, hub, weights, [list(sites)])[1][0]
     split, sites, hub, weights = federation()
-    lazy.play_round(LazyMIL(warmup=0), sites, hub, weights)
+    lazy.play_round(LazyMIL(warmup=0, rounding=0), sites, hub, weights)
     elected = lazy.selected_rows(sites)
     assert alone == {name: [row for row in rows if split.labels[row] > 0] for name, rows in elected.items()}
 

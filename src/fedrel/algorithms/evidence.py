@@ -4,7 +4,8 @@ z = log p/(1-p), p = p(relation | sentence). Each platform sends, per fact under
 own sentences. The server remembers every platform's last word, whether or not it takes part now, and answers with the
 highest of all, z*; a sentence trains if z ≥ z* - margin. So the parts of a fact need not be active together, several
 good sentences may stay, and one that others outdo does not. A young model judges badly: the margin begins so wide that
-nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform.
+nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform. What is sent
+is rounded down, so that nobody recognises a sentence by it; the best of all still trains.
 
 Many facts are stated by no sentence at all, and then the best one is wrong, too. So there may be an absolute bar beside
 the relative one: sentences of pairs without a fact share the contexts and state nothing, and for each relation r the
@@ -23,7 +24,20 @@ from fedrel.config import number
 from fedrel.learning.background import Background
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
-from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, number_in, task
+from fedrel.protocol import (
+    Ask,
+    Record,
+    Replies,
+    Round,
+    Scored,
+    Site,
+    broadcast,
+    in_key_order,
+    named_in,
+    number_in,
+    rounded_down,
+    task,
+)
 from fedrel.util.seeds import generator
 
 
@@ -31,9 +45,9 @@ from fedrel.util.seeds import generator
 class Evidence(FedAvg):
     """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. It begins as `wide`, and
     `narrowing` is the share of all rounds that it takes. `memory`: without it only platforms of the same round are
-    compared, under keys of that round. `bar`: standard deviations above sentences without a relation; it rises to this
-    as the margin narrows. `rest`: the share of sentences below it that train all the same, others in every round;
-    with 1 there is no bar.
+    compared, under keys of that round. `rounding`: z leaves as a multiple of it, rounded down; 0: exactly. `bar`:
+    standard deviations above sentences without a relation; it rises to this as the margin narrows. `rest`: the share of
+    sentences below it that train all the same, others in every round; with 1 there is no bar.
     """
 
     selects = True
@@ -43,6 +57,7 @@ class Evidence(FedAvg):
     wide: float = number(8.0, low=0, high=100)
     narrowing: float = number(0.4, low=0, high=1)
     memory: bool = True
+    rounding: float = number(2.0, low=0, high=100)
     bar: float = number(2.5, low=0, high=100)
     rest: float = number(1.0, low=0, high=1)
 
@@ -90,11 +105,12 @@ class Evidence(FedAvg):
         site.model.load(weights, site.shard)
         z, background = site.model.label_and_background_odds(site.shard, site.first_relation, self.view)  # (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
-        site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact)}
         keys = site.lasting_keys() if self.memory else site.fact_keys()
+        bags, entry = in_key_order(keys, fact)
+        site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact, entry=entry)}
         sums = self._known(background)
         return {
-            "evidence": Named(key=keys[fact], best=best_of_bags(z, bag, site.shard.bags)[fact]),
+            "evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags]),
             "background": Named(total=sums.total, squares=sums.squares),
             "unrelated": sums.sentences,
         }
@@ -110,7 +126,7 @@ class Evidence(FedAvg):
     def chosen(self, site: Site, message: Record) -> Tensor:
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
         margin = self.margin_at(site.round, site.training.rounds)
-        chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"] - margin)
+        chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"][seen["entry"]] - margin)
         fact = seen["fact"][bag[chosen]]
         states = seen["z"][chosen] >= named_in(message, "bars")["z"][site.shard.labels[chosen]]
         site.select(chosen[fact & states])
@@ -118,7 +134,7 @@ class Evidence(FedAvg):
         return chosen[~fact | states | drawn]
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
-        best = {name: best_of_bags(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
+        best = {name: best_of_bags(it.z, it.bag, len(it.key), self.rounding) for name, it in platforms.items()}
         shown = {name: {"evidence": Named(key=it.key, best=best[name])} for name, it in platforms.items()}
         nothing = named_in(self.start(Named()), "heard")
         told = answers(hear(nothing, shown, tuple(platforms), remember=False), shown)
@@ -131,9 +147,11 @@ class Evidence(FedAvg):
         return found
 
 
-def best_of_bags(z: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """(bags,) the highest value among the sentences of each bag, from z (S,) and the bag of each sentence (S,)."""
-    return torch.full((bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax")
+def best_of_bags(z: Tensor, bag: Tensor, bags: int, rounding: float) -> Tensor:
+    """(bags,) the highest value among the sentences of each bag, rounded down, from z (S,) and the bag of each sentence
+    (S,).
+    """
+    return rounded_down(torch.full((bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax"), rounding)
 
 
 def keep(z: Tensor, bag: Tensor, fact: Tensor, bar: Tensor) -> Tensor:
