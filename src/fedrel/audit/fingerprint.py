@@ -8,6 +8,7 @@ its key, or by its place in the list if keys are new but places are not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -128,28 +129,31 @@ class Fingerprint(Attack):
             ratio, facts = self._ratios(self.lists.of[platform], step, how)
             better = ratio > best
             best[better], whose[better], fact[better] = ratio[better], place, facts[better]
-        alike = asked & ~target.member & self._alike()
-        members, others = asked & target.member, asked & ~target.member & ~alike
+        alike = asked & self._alike()
+        members, others = asked & target.member & ~alike, asked & ~target.member & ~alike
+        if not members.any():
+            return self.nothing("every sentence is like another one, but for its names")
         if not others.any():
             return self.nothing("every sentence that was held out is like one that was not, but for its names")
         measures = told_apart(best[members], best[others])
         found = members & (best > threshold(best[others]))
         right = (whose == target.owner) & (fact == facts_of(target.setup.dataset, target.rows))
         details = {"sentences": int(members.sum()), "non-members": int(others.sum()), "rounds": len(self.own)}
-        details |= {"left out, since a platform holds the same words around other names": int(alike.sum())}
+        details |= {"left out, since a platform holds another with the same words around its names": int(alike.sum())}
         details |= {"found": int(found.sum()), "found with the right platform and fact": int((found & right).sum())}
         return self.found(*measures, details=details | {"followed by": how, "rounded to": step})
 
     def _alike(self) -> Bools:
-        """(N,) whether a watched platform holds a sentence that the model cannot tell from this one, since it scores
-        sentences with their names hidden: such a one is no non-member.
+        """(N,) whether a watched platform holds another sentence that the model cannot tell from this one, since it
+        scores sentences with their names hidden: whether it holds this one, no score can tell.
         """
         target = self.target
         shard = target.shard
         if target.setup.algorithm.view != HIDDEN or not isinstance(shard, PackedShard) or shard.hidden is None:
             return np.zeros(len(target.rows), np.bool_)
-        held = {it for name in target.watched for it in self._as_read(target.setup.sites[name].shard)}
-        return np.array([it in held for it in self._as_read(shard)], np.bool_)
+        held = Counter(it for name in target.watched for it in self._as_read(target.setup.sites[name].shard))
+        times = np.array([held[it] for it in self._as_read(shard)])
+        return np.asarray(times > target.member, np.bool_)
 
     def _as_read(self, shard: Shard) -> Iterator[tuple[bytes, bytes, int]]:
         """Of every sentence, its words with names hidden, where its entities are, and its label."""

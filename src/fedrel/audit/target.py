@@ -6,6 +6,7 @@ of sentence, of the same platform, that no training ever saw.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,11 +96,10 @@ def hold_out(setup: Setup, most: int) -> Target:
     kept = {name: np.setdiff1d(rows, taken[name], assume_unique=True) for name, rows in setup.sites.rows.items()}
     names = list(setup.sites.rows)
     watched = tuple(sorted(draw.choice(names, min(WATCHED, len(names)), replace=False).tolist()))
-    trained = set(_signatures(setup, np.concatenate([*kept.values(), setup.sites.hub.shard.rows])))
-    members, holders = _drawn({name: kept[name] for name in watched}, most, draw)
-    others, lost_by = _drawn({name: taken[name] for name in watched}, most, draw)
-    new = np.array([said not in trained for said in _signatures(setup, others)], np.bool_)
-    others, lost_by = others[new], lost_by[new]
+    every = np.concatenate([*setup.sites.rows.values(), setup.sites.hub.shard.rows])
+    once = _once(setup, every)  # a sentence that is there twice is neither a clear member nor a clear non-member
+    members, holders = _drawn({name: np.intersect1d(kept[name], once) for name in watched}, most, draw)
+    others, lost_by = _drawn({name: np.intersect1d(taken[name], once) for name in watched}, most, draw)
     if len(others) < LEAST or len(members) < LEAST:
         raise UserError(
             f"{len(others)} sentences can be held out, a tenth of what {len(watched)} platforms hold, without "
@@ -148,12 +148,14 @@ def _drawn(rows: Mapping[str, Ints], most: int, draw: np.random.Generator) -> tu
     return whole[chosen], place[chosen]
 
 
-def _signatures(setup: Setup, rows: Ints) -> Iterator[tuple[bytes, ...]]:
-    """What makes two rows one and the same sentence: its words, its entities' places, its label."""
+def _once(setup: Setup, rows: Ints) -> Ints:
+    """Those of the rows whose words and places of entities no other of them has."""
     train = setup.dataset.train
-    for row in rows.tolist():
-        words = train.tokens[train.offsets[row] : train.offsets[row + 1]]
-        yield words.tobytes(), train.spans[row].tobytes(), train.labels[row].tobytes()
+    tokens, offsets, spans = (np.asarray(column) for column in (train.tokens, train.offsets, train.spans))
+    said = [(tokens[offsets[row] : offsets[row + 1]].tobytes(), spans[row].tobytes()) for row in rows.tolist()]
+    times = Counter(said)
+    found: Ints = rows[np.array([times[it] == 1 for it in said], np.bool_)]
+    return found
 
 
 def known_words(shard: Shard) -> Ints:
