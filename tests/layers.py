@@ -27,7 +27,7 @@ LAYERS = [
     ["algorithms"],
     ["engines"],
     ["experiment"],
-    ["extraction", "sweeps", "report", "conformance"],
+    ["extraction", "sweeps", "report", "conformance", "audit"],
     ["review", "federation"],
     ["cli"],
 ]
@@ -94,7 +94,7 @@ _HOLDS = {
     **{"engines": "simulator, Ray, remote"},
     **{"experiment": "one run, the saved model"},
     **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
-    **{"conformance": "check-plugin"},
+    **{"conformance": "check-plugin", "audit": "attacks, measured"},
     **{"review": "page for judges", "federation": "kits, nodes, transport"},
     **{"cli": "the fedrel command"},
 }

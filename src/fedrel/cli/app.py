@@ -17,6 +17,7 @@ from fedrel.cli import (
     methods,
     nvflare,
     partition,
+    privacy,
     review,
     run,
     show,
@@ -77,6 +78,12 @@ ledger_app.command("show")(guarded(ledger.show))
 audit_app = typer.Typer(no_args_is_help=True, help="A node's audit trail: connections, commands, refusals.")
 app.add_typer(audit_app, name="audit")
 audit_app.command("show")(guarded(audit.show))
+
+
+privacy_app = typer.Typer(no_args_is_help=True, help="What a run gives away.")
+app.add_typer(privacy_app, name="privacy")
+for looking in (privacy.audit, privacy.explain):
+    privacy_app.command(looking.__name__)(guarded(looking))
 
 
 @audit_app.callback()

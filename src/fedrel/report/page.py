@@ -56,6 +56,7 @@ _ENDS = 8  # best and worst relations shown if there are more than twice as many
 _RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds")
 _DETAILS = ("participation", "held", "examples", "data")
 _RANKED, _CLASSIFIED = ("pr", "relations"), ("classes", "confusion")  # the keys of the two kinds of evaluation
+_AUDIT = ("attacks", "rounds", "members", "non_members")
 _ROUND = ("round", "dev", "loss", "selection", "bytes")
 
 
@@ -103,6 +104,7 @@ def _contents(folder: Path) -> dict[str, Any]:
         "ranked": ranked,
         "ends": [ranked] if len(ranked) <= 2 * _ENDS else [ranked[:_ENDS], ranked[-_ENDS:]],
         "mix_up": _mix_up(details["confusion"]) if classified else None,
+        "audit": _audit(folder),
         "examples": [_example(example) for example in details["examples"]],
         "sections": _sections(experiment),
         "toml": toml,
@@ -146,6 +148,23 @@ def _details(folder: Path) -> dict[str, Any]:
     if not all(_is_count(count) for counts in held.values() for count in counts.values()):
         raise UserError(f"{path}: unreadable (labels has a value that is not a count)")
     return details
+
+
+def _audit(folder: Path) -> dict[str, Any] | None:
+    """What `fedrel privacy audit` found, a row for each measure; None if the run was not audited."""
+    path = folder / "audit.json"
+    if not path.exists():
+        return None
+    report = _json(path, _text(folder, path.name), _AUDIT)
+    try:
+        rows = [
+            {**attack, "rows": [(name, it["value"], *it["interval"], it["chance"]) for name, it in found.items()]}
+            for attack in report["attacks"]
+            for found in [attack["measures"]]
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{path}: unreadable (an attack has no measures); delete it, or audit again") from None
+    return {**report, "attacks": rows}
 
 
 def _is_square(rows: Any, size: int) -> bool:

@@ -1,0 +1,104 @@
+"""Whether a sentence is in one platform's training text, from its updates or from the finished model."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrel.audit.finding import Attack, Finding, looks
+from fedrel.audit.statistics import told_apart
+from fedrel.audit.target import Target
+from fedrel.learning.model import SHOWN
+from fedrel.learning.named import Named, apply_patch
+from fedrel.protocol.round import Ask, Replies
+
+_LOOKS = 10  # rounds in which every update is scored
+_SPREAD = 4  # other platforms from which a spread of scores is told
+Floats = npt.NDArray[np.float64]
+
+
+class Membership(Attack):
+    """A sentence in one platform's text, from its updates.
+
+    A likelihood-ratio attack (Carlini et al. 2022, LiRA) whose shadow models cost nothing: the updates of the other
+    platforms, which do not hold the sentence. In every round that is looked at, the sentence's log-odds under the
+    platform's update are compared with those under the others' by their mean and spread; the rounds are averaged.
+    """
+
+    name = "membership"
+    wants = "whether a platform trained on a given sentence, by its updates"
+    how = "The sentence fits this platform's trained weights better than those of the other platforms."
+
+    def __init__(self, target: Target, rounds: int) -> None:
+        super().__init__(target, rounds)
+        self.looks = looks(rounds, _LOOKS)
+        self.score = np.zeros(len(target.rows))
+        self.times = np.zeros(len(target.rows))
+
+    def objection(self) -> str:
+        if not self.target.sends_weights:
+            return "no weights are sent"
+        return "" if len(self.target.watched) > 1 else "there is one platform, and none to compare it with"
+
+    def see(self, ask: Ask, replies: Replies) -> None:
+        if ask.round not in self.looks:
+            return
+        fits = {
+            platform: self.target.log_odds(apply_patch(ask.model, weights), SHOWN)
+            for platform, weights in self.target.updates(ask, replies)
+            if platform in self.target.watched
+        }
+        if len(fits) < 2:
+            return
+        for place, platform in enumerate(self.target.watched):
+            if platform in fits:
+                asked = self.target.owner == place
+                others = np.stack([fit[asked] for name, fit in fits.items() if name != platform])
+                spread = others.std(0) + 0.1 if len(others) >= _SPREAD else 1.0
+                self.score[asked] += (fits[platform][asked] - others.mean(0)) / spread
+                self.times[asked] += 1
+
+    def finding(self, weights: Named) -> Finding:
+        seen, member = self.times > 0, self.target.member
+        if not (seen & member).any() or not (seen & ~member).any():
+            return self.nothing("no round had updates of two platforms that were watched")
+        score = self.score / np.maximum(self.times, 1)
+        counts = {
+            "rounds": len(self.looks),
+            "members": int((seen & member).sum()),
+            "non-members": int((seen & ~member).sum()),
+        }
+        return self.found(*told_apart(score[seen & member], score[seen & ~member]), details=counts)
+
+
+class FinalModel(Attack):
+    """A sentence in anybody's text, from the finished model alone.
+
+    The sentence's log-odds under the model, less their mean under shadow models: further federations of the same
+    settings, each trained on a random half of the sentences that are asked about. `shadows` (m, N) are their log-odds.
+    """
+
+    name = "model"
+    wants = "whether anybody trained on a given sentence, by the finished model"
+    how = "The sentence fits the model better than models that were trained without it."
+
+    def __init__(self, target: Target, rounds: int) -> None:
+        super().__init__(target, rounds)
+        self.shadows: list[Floats] = []
+        self.asked = False  # whether any platform was
+
+    def see(self, ask: Ask, replies: Replies) -> None:
+        self.asked = True
+
+    def fit(self, weights: Named) -> Floats:
+        """(N,) how well a model fits the sentences: their log-odds, with names shown."""
+        return self.target.log_odds(weights, SHOWN)
+
+    def finding(self, weights: Named) -> Finding:
+        if not self.asked:
+            return self.nothing("no platform takes part in the training")
+        fit = self.fit(weights)
+        if self.shadows:
+            fit = fit - np.mean(self.shadows, axis=0)
+        member = self.target.member
+        return self.found(*told_apart(fit[member], fit[~member]), details={"shadows": len(self.shadows)})
