@@ -57,6 +57,18 @@ def test_every_method_gives_the_same_weights_as_one_process(method, kind, world,
     apart.close()
 
 
+def test_a_bar_from_sums_over_platforms(world, tmp_path):
+    barred = ("method.rest=0.3", "method.bar=0.5", "method.narrowing=0")
+    experiment = read(world, *settings("evidence", "pcnn"), *barred)
+    together = weights_of(Execution(prepare(experiment), tmp_path / "together"))
+    apart = Consortium(world, tmp_path / "homes", experiment)
+    apart.begin()
+    assert same(weights_of(apart.execution(tmp_path / "apart")), together)
+    apart.close()
+    free = read(world, *settings("evidence", "pcnn"), "method.narrowing=0")
+    assert not same(weights_of(Execution(prepare(free), tmp_path / "free")), together)
+
+
 @pytest.mark.parametrize("method", ["lazy-mil", "scaffold", "feded"])
 def test_numbers_that_travel_in_16_bits(method, world, tmp_path):
     experiment = read(world, *settings(method, "pcnn"))

@@ -34,7 +34,6 @@ from fedrel.protocol import (
     broadcast,
     in_key_order,
     named_in,
-    number_in,
     rounded_down,
     task,
 )
@@ -87,47 +86,46 @@ class Evidence(FedAvg):
         if not shown:
             return state
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
-        bars = background_of(shown).bar(self.bar_at(hub.round, hub.training.rounds))
-        told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in answers(heard, shown).items()}
+        told = answers(heard, shown)
+        if self.rest < 1 and (sums := (yield broadcast("sum_up", list(shown)))):
+            bars = background_of(sums).bar(self.bar_at(hub.round, hub.training.rounds))
+            told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in told.items()}
         replies = yield Ask("train", told)
         return {"weights": hub.mean(weights, replies, "weights", by="sentences"), "heard": heard}
 
-    @task(
-        evidence={"key": "i64 n", "best": "f32 n logodds"},
-        background={"total": "f64 relations", "squares": "f64 relations"},
-        unrelated="count",
-    )
+    @task(evidence={"key": "i64 n", "best": "f32 n logodds"})
     def show(self, site: Site, message: Record) -> Record:
-        """Per fact: the log-odds of its best sentence here; and sums over sentences without a relation, if there are
-        enough. The weights and all log-odds wait for the answer.
-        """
+        """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
         weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        z, background = site.model.label_and_background_odds(site.shard, site.first_relation, self.view)  # (S,)
+        if self.rest < 1:
+            z, background = site.model.label_and_background_odds(site.shard, site.first_relation, self.view)
+            site.scratch |= {"background": background.if_enough().named()}
+        else:
+            z = site.model.label_log_odds(site.shard, self.view)  # (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
         keys = site.lasting_keys() if self.memory else site.fact_keys()
         bags, entry = in_key_order(keys, fact)
         site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact, entry=entry)}
-        sums = self._known(background)
-        return {
-            "evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags]),
-            "background": Named(total=sums.total, squares=sums.squares),
-            "unrelated": sums.sentences,
-        }
+        return {"evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags])}
+
+    @task(background={"sentences": "i64 counts", "total": "f64 relations", "squares": "f64 relations"})
+    def sum_up(self, site: Site, message: Record) -> Record:
+        """What relations score on the sentences without one, if there are enough."""
+        return {"background": named_in(site.scratch, "background")}
 
     @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
     def train(self, site: Site, message: Record) -> Record:
         return super().train(site, message)
-
-    def _known(self, background: Background) -> Background:
-        """What is said of it: nothing where there is no bar, or too little behind it."""
-        return background.if_enough() if self.rest < 1 else Background.of_nothing(len(background.total))
 
     def chosen(self, site: Site, message: Record) -> Tensor:
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
         margin = self.margin_at(site.round, site.training.rounds)
         chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"][seen["entry"]] - margin)
         fact = seen["fact"][bag[chosen]]
+        if "bars" not in message:
+            site.select(chosen[fact])
+            return chosen
         states = seen["z"][chosen] >= named_in(message, "bars")["z"][site.shard.labels[chosen]]
         site.select(chosen[fact & states])
         drawn = torch.rand(len(chosen), generator=generator(site.draw("rest"), chosen.device)) < self.rest
@@ -138,7 +136,7 @@ class Evidence(FedAvg):
         shown = {name: {"evidence": Named(key=it.key, best=best[name])} for name, it in platforms.items()}
         nothing = named_in(self.start(Named()), "heard")
         told = answers(hear(nothing, shown, tuple(platforms), remember=False), shown)
-        bars = pooled(self._known(seen.background) for seen in platforms.values()).bar(self.bar)
+        bars = pooled(seen.background for seen in platforms.values()).bar(self.bar if self.rest < 1 else -torch.inf)
         found = {}
         for name, seen in platforms.items():
             facts = torch.ones(len(seen.key), dtype=torch.bool)
@@ -182,10 +180,9 @@ def answers(heard: Named, shown: Replies) -> dict[str, Record]:
     return {platform: {"best": Named(best=best[torch.searchsorted(keys, key)])} for platform, key in asked.items()}
 
 
-def background_of(shown: Replies) -> Background:
-    """What all platforms of this round say together of their sentences without a relation."""
-    sums = ((number_in(reply, "unrelated"), named_in(reply, "background")) for reply in shown.values())
-    return pooled(Background(int(count), it["total"].cpu(), it["squares"].cpu()) for count, it in sums)
+def background_of(sums: Replies) -> Background:
+    """What the platforms that answered say together of their sentences without a relation."""
+    return pooled(Background.of_named(named_in(reply, "background")) for reply in sums.values())
 
 
 def pooled(backgrounds: Iterable[Background]) -> Background:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedrel.learning.named import Named
+
 ENOUGH = 30  # sentences: the sums of fewer would tell about single ones, and their deviation says little
 _LEAST_DEVIATION = 1e-3  # of a model that has learnt nothing
 
@@ -31,6 +33,15 @@ class Background:
     def of(cls, z: Tensor) -> Background:
         """Of log-odds (S, R)."""
         return cls(len(z), z.sum(0), (z * z).sum(0))
+
+    @classmethod
+    def of_named(cls, sums: Named) -> Background:
+        """As `named` has written it, wherever that was."""
+        cpu = torch.device("cpu")
+        return cls(int(sums["sentences"]), sums["total"].to(cpu), sums["squares"].to(cpu))
+
+    def named(self) -> Named:
+        return Named(sentences=torch.tensor(self.sentences), total=self.total, squares=self.squares)
 
     def __add__(self, other: Background) -> Background:
         return Background(self.sentences + other.sentences, self.total + other.total, self.squares + other.squares)

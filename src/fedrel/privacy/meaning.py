@@ -48,11 +48,15 @@ MEANINGS = (
         "roughly how clearly it states the fact",
     ),
     Meaning(
+        "background/sentences",
+        "how many sentences without a relation were summed up",
+        "that number, if there are 30 at least",
+    ),
+    Meaning(
         "background/*",
-        "for every relation, the sum of its log-odds, and of their squares, over your sentences without a relation",
+        "for every relation, the sum of its log-odds, or of their squares, over your sentences without a relation",
         "how much such sentences look like each relation on average; of fewer than 30 sentences nothing is sent",
     ),
-    Meaning("unrelated", "how many sentences without a relation were summed up", "that number"),
     Meaning(
         "log/p",
         "predictions on the coordinator's own sentences",
