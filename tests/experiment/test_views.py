@@ -8,7 +8,7 @@ from fedrel import config
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.experiment import views
-from fedrel.experiment.assembly import complete, prepare
+from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.saved import load_model
 from fedrel.learning.model import BOTH_VIEWS, SHOWN
@@ -34,10 +34,18 @@ def test_our_own_method_hides_names_and_published_ones_do_not():
     assert share("method.name=none", "extractor.hide_names=0.5") == 0.5
 
 
-def test_an_extractor_that_cannot_hide_names_is_not_told_to():
-    for kind in ("bert", "text"):
-        with pytest.raises(UserError, match=rf'is of PCNN and CNN; with extractor\.kind = "{kind}", set extractor'):
-            complete(config.read(None, [f"extractor.kind={kind}", "extractor.hide_names=0.3"]))
+def test_an_extractor_that_cannot_hide_names_says_so(tmp_path):
+    (tmp_path / "data").mkdir()
+    for split, label in (("train", "good"), ("dev", "bad"), ("test", "good")):
+        rows = [f"this was {word}\t{word}" for word in ("good", "bad") * 8] + [f"so {label}\t{label}"]
+        (tmp_path / "data" / f"{split}.tsv").write_text("\n".join(rows) + "\n")
+    said: list[str] = []
+    data = ["data.source=classification", f"data.path={tmp_path / 'data'}", "data.allow_overlap=true"]
+    settings = [*data, "extractor.kind=text", "method.name=none"]
+    prepare(config.read(None, settings), say=said.append)
+    assert not any("hide_names" in line for line in said)
+    prepare(config.read(None, [*settings, "extractor.hide_names=0.3"]), say=said.append)
+    assert 'extractor.hide_names does nothing with extractor.kind = "text"' in said
 
 
 def test_a_saved_model_scores_with_both_views_as_the_run_did(tmp_path, monkeypatch):

@@ -43,6 +43,7 @@ from fedrel.util.profiling import timed
 
 LABELS_OF_TEST = "test"  # of data.human: people chose them
 _AT_ONCE = 256  # platforms that are stacked, as far as memory reaches
+_SHOW_NAMES = ("bert", "text", "bag")  # kinds of extractors that have no stand-ins for names
 
 __all__ = ["METRICS", "Setup", "choose_method", "complete", "prepare", "read_experiment"]
 
@@ -184,9 +185,6 @@ def _objection(experiment: Experiment) -> str | None:
         return "training.lr times training.weight_decay must be below 1, or every step wipes the weights out"
     if extractor.blind and not transformer:
         return 'extractor.blind replaces mentions for a transformer; set extractor.kind = "bert", or leave it out'
-    if extractor.hide_names and extractor.kind in ("bert", "text", "bag"):
-        of = f"extractor.hide_names = {extractor.hide_names:g} is of PCNN and CNN"
-        return f'{of}; with extractor.kind = "{extractor.kind}", set extractor.hide_names = 0'
     if (extractor.lora or extractor.encoder == "frozen") and not transformer:
         return 'extractor.lora and extractor.encoder are of a transformer; set extractor.kind = "bert"'
     if extractor.hidden and extractor.encoder != "frozen":
@@ -222,6 +220,8 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         say(f"warning: {warning}")
     if experiment.extractor.kind_auto:
         say(extractor_note(experiment))
+    if experiment.extractor.hide_names and experiment.extractor.kind in _SHOW_NAMES:
+        say(f'extractor.hide_names does nothing with extractor.kind = "{experiment.extractor.kind}"')
     if algorithm.pools_text:
         division = Division({"p0": np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     else:
