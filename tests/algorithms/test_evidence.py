@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from fedrel.algorithms.evidence import Evidence, answers, hear
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.lazy_mil import LazyMIL
+from fedrel.denoisers import log_odds
 from fedrel.engines.simulator import Simulator
+from fedrel.learning import background
+from fedrel.learning.background import ENOUGH, Background
 from fedrel.learning.named import Named
+from fedrel.privacy.blind import blind
+from fedrel.protocol import Scored
 from fedrel.protocol.round import drive
 from tests.algorithms import test_lazy_mil as lazy
 from tests.helpers import shard_of, small_model
@@ -100,7 +105,7 @@ def test_nobody_is_told_less_than_anybody_said_last(rounds):
 @pytest.mark.parametrize("margin", [0.0, 0.3, 2.0])
 def test_sentences_train_that_are_not_too_far_behind_the_best_of_the_federation(margin):
     split, sites, hub, weights = federation()
-    _, (trained,) = play(Evidence(narrowing=0, margin=margin), sites, hub, weights, [list(sites)])
+    _, (trained,) = play(Evidence(narrowing=0, margin=margin, rounding=0), sites, hub, weights, [list(sites)])
     z = odds_of(split, weights)
     for name, site in sites.items():
         for row in site.shard.rows.tolist():
@@ -112,24 +117,61 @@ def test_sentences_train_that_are_not_too_far_behind_the_best_of_the_federation(
                 assert (row in trained[name]) == (behind < margin)
 
 
+@pytest.mark.parametrize("step", [0.01, 0.3, 2.0])
+def test_z_leaves_rounded_down_and_the_best_sentence_always_trains(step):
+    split, sites, hub, weights = federation()
+    algorithm = Evidence(narrowing=0, margin=0.0, rounding=step)
+    state, (trained,) = play(algorithm, sites, hub, weights, [list(sites)])
+    sent = state["heard"]["best"] / step
+    torch.testing.assert_close(sent, sent.round(), rtol=0, atol=1e-3)
+    z = odds_of(split, weights)
+    best = {}
+    for row, label in enumerate(split.labels):
+        best.setdefault((split.pairs[row], label), []).append(z[row])
+    highest = {fact: max(odds) for fact, odds in best.items()}
+    for name, site in sites.items():
+        for row in site.shard.rows.tolist():
+            bar = math.floor(highest[split.pairs[row], split.labels[row]] / step) * step
+            if split.labels[row] > 0 and abs(z[row] - bar) > 1e-4:
+                assert (row in trained[name]) == (z[row] > bar)
+
+
+def test_entries_are_in_the_order_of_their_keys_and_answers_find_their_facts_again():
+    """The same sentences train under any keys, so under those of every round."""
+    chosen = []
+    for secret in (b"one", b"two"):
+        _, sites, hub, weights = federation()
+        for site in sites.values():
+            site.lasting_keys = lambda keys=site.fact_keys, secret=secret: blind(map(str, keys().tolist()), secret)
+        state, trained = play(Evidence(narrowing=0, margin=0.5, rounding=0.1), sites, hub, weights, [list(sites)] * 2)
+        chosen.append(trained)
+        heard = state["heard"]
+        for who in range(len(sites)):
+            keys = heard["key"][heard["platform"] == who].tolist()
+            assert len(keys) > 5 and keys == sorted(keys)
+    assert chosen[0] == chosen[1]
+
+
 def test_a_platform_is_measured_against_one_that_sits_the_round_out():
     _, sites, hub, weights = federation(platforms=2)
     frozen = [replace(site, training=replace(site.training, lr=1e-12)) for site in sites.values()]
     sites = dict(zip(sites, frozen, strict=True))
-    together = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [["p0", "p1"]])[1][0]
-    apart = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    together = play(Evidence(narrowing=0, margin=0.0, rounding=0), sites, hub, weights, [["p0", "p1"]])[1][0]
+    apart = play(Evidence(narrowing=0, margin=0.0, rounding=0), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
     assert apart[1]["p1"] == together["p1"]
     assert apart[2]["p0"] == together["p0"]
     assert set(apart[0]["p0"]) > set(together["p0"])  # nobody had spoken yet
-    without = play(Evidence(narrowing=0, margin=0.0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]])[1]
+    without = play(
+        Evidence(narrowing=0, margin=0.0, rounding=0, memory=False), sites, hub, weights, [["p0"], ["p1"], ["p0"]]
+    )[1]
     assert without[2]["p0"] == without[0]["p0"] == apart[0]["p0"]
 
 
 def test_the_best_alone_is_what_lazy_mil_elects():
     _, sites, hub, weights = federation()
-    alone = play(Evidence(narrowing=0, margin=0.0), sites, hub, weights, [list(sites)])[1][0]
+    alone = play(Evidence(narrowing=0, margin=0.0, rounding=0), sites, hub, weights, [list(sites)])[1][0]
     split, sites, hub, weights = federation()
-    lazy.play_round(LazyMIL(warmup=0), sites, hub, weights)
+    lazy.play_round(LazyMIL(warmup=0, rounding=0), sites, hub, weights)
     elected = lazy.selected_rows(sites)
     assert alone == {name: [row for row in rows if split.labels[row] > 0] for name, rows in elected.items()}
 
@@ -146,6 +188,7 @@ def test_a_margin_wide_enough_is_plain_training():
 def test_the_margin_narrows_in_a_straight_line_and_stays():
     half = Evidence(margin=1.0, wide=8.0, narrowing=0.5)
     assert [half.margin_at(round_, 14) for round_ in (0, 1, 6, 7, 13)] == pytest.approx([8.0, 7.0, 2.0, 1.0, 1.0])
+    assert [half.bar_at(round_, 14) for round_ in (0, 6, 7, 13)] == pytest.approx([-5.5, 2.5 - 8 / 7, 2.5, 2.5])
     assert Evidence(margin=1.0, narrowing=0).margin_at(0, 14) == 1.0
 
 
@@ -159,7 +202,81 @@ def test_what_leaves_is_a_key_and_a_number_per_fact():
         shard = sites[upload.platform].shard
         facts = int((shard.labels[shard.bag_starts[:-1]] > 0).sum())
         sizes = {field.name: field.shape for field in upload.fields}
-        assert sizes == {"(header)": sizes["(header)"], "evidence/key": (facts,), "evidence/best": (facts,)}
+        assert sizes == {
+            **{"(header)": sizes["(header)"], "evidence/key": (facts,), "evidence/best": (facts,)},
+            **{"background/total": (4,), "background/squares": (4,), "unrelated": ()},
+        }
+
+
+def test_nothing_is_told_about_few_sentences_without_a_relation():
+    _, sites, hub, weights = federation(text=9)
+    simulator = Simulator(Evidence(rest=0.3), sites)
+    asked = next(iter(Evidence().round(hub, Evidence().start(weights), list(sites))))
+    for name, reply in simulator(replace(asked, round=0)).items():
+        labels = sites[name].shard.labels
+        assert 0 < (labels == 0).sum() < ENOUGH
+        assert reply["unrelated"] == 0 == float(reply["background"]["total"].abs().sum())
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Any number of sentences without a relation is enough to judge others by."""
+    monkeypatch.setattr(background, "ENOUGH", 1)
+
+
+def test_what_looks_like_sentences_without_a_relation_trains_only_now_and_then(many):
+    split, sites, hub, weights = federation(sentences=300, text=9)
+    rows = np.concatenate([site.shard.rows for site in sites.values()])
+    z = odds_of(split, weights)
+    everything = shard_of(split)
+    model, _ = small_model()
+    model.load(weights, everything)
+    odds = log_odds(model.classifier(model.vectors(everything))).detach().numpy()[np.argsort(everything.rows)]
+    without = odds[split.labels == 0]
+    bars = without.mean(0) + 0.5 * without.std(0)
+    stating = {row for row in rows if split.labels[row] and z[row] >= bars[split.labels[row]]}
+    assert 0 < len(stating) < (split.labels > 0).sum() - 5
+    wide = {"narrowing": 0, "margin": 100.0, "bar": 0.5}
+    _, (trained,) = play(Evidence(**wide, rest=0.3), sites, hub, weights, [list(sites)])
+    assert {row for rows in trained.values() for row in rows} == stating
+
+    def sentences(rest):
+        algorithm = Evidence(**wide, rest=rest)
+        replies = {}
+        exchange = Simulator(algorithm, sites)
+
+        def remember(ask):
+            answer = exchange(ask)
+            replies[ask.task] = {name: dict(reply) for name, reply in answer.items()}
+            return answer
+
+        drive(algorithm.round(hub, algorithm.start(weights), list(sites)), remember, 0)
+        return sum(reply["sentences"] for reply in replies["train"].values())
+
+    below = (split.labels > 0).sum() - len(stating)
+    assert sentences(0.0) == len(rows) - below and sentences(1.0) == len(rows)
+    assert len(rows) - below < sentences(0.3) < len(rows) - 0.4 * below
+
+
+def test_the_report_selects_with_the_bar_where_there_is_one(many):
+    z = torch.tensor([0.0, 3.0, 6.0])
+    without = Background.of(torch.tensor([[0.0, 1.0], [0.0, 3.0]], dtype=torch.float64))  # relation 1: 2 ± 1
+    seen = Scored(z, torch.ones(3, dtype=torch.int64), without, bag=torch.arange(3), key=torch.arange(3))
+    assert Evidence(rest=0.5, bar=1.5).selection({"p0": seen})["p0"].tolist() == [2]
+    assert Evidence(rest=0.5, bar=0.5).selection({"p0": seen})["p0"].tolist() == [1, 2]
+    assert Evidence(bar=1.5).selection({"p0": seen})["p0"].tolist() == [0, 1, 2]
+
+
+def test_where_all_the_rest_trains_there_is_no_bar(many):
+    _, sites, hub, weights = federation(text=9)
+    _, (all_of_it,) = play(Evidence(narrowing=0, bar=50.0), sites, hub, weights, [list(sites)])
+    _, sites, hub, weights = federation(text=9)
+    _, (nothing,) = play(Evidence(narrowing=0, bar=50.0, rest=0.0), sites, hub, weights, [list(sites)])
+    assert all(all_of_it.values()) and not any(nothing.values())
+    _, sites, hub, weights = federation(text=9)
+    simulator = Simulator(Evidence(), sites)
+    asked = next(iter(Evidence().round(hub, Evidence().start(weights), list(sites))))
+    assert not any(reply["unrelated"] for reply in simulator(replace(asked, round=0)).values())
 
 
 def test_certainty_stays_finite():

@@ -22,8 +22,8 @@ from tests.helpers import random_split, shard_of, small_model
 SECRET = b"only platforms know"
 
 
-def federation(platforms=3, seed=1, sentences=60):
-    split = random_split(sentences, seed=4)
+def federation(platforms=3, seed=1, sentences=60, text=4):
+    split = random_split(sentences, seed=text)
     model, weights = small_model()
     parts = np.array_split(np.random.default_rng(seed).permutation(sentences), platforms)
     sites = {}
@@ -54,7 +54,7 @@ def selected_rows(sites):
     parts = {}
     for name, site in sites.items():
         chosen = site.notes.selected
-        parts[name] = [] if chosen is None else site.shard.rows[chosen].tolist()
+        parts[name] = [] if chosen is None else site.shard.rows[chosen.numpy()].tolist()
     return parts
 
 
@@ -117,7 +117,7 @@ def test_each_fact_is_trained_on_one_platform_and_each_platform_on_its_own_sente
 
 def test_the_winner_is_the_best_sentence_of_the_whole_federation():
     split, sites, hub, weights = federation()
-    play_round(LazyMIL(warmup=0), sites, hub, weights)
+    play_round(LazyMIL(warmup=0, rounding=0), sites, hub, weights)
     whole = shard_of(split)
     model, _ = small_model()
     model.load(weights, whole)
@@ -125,6 +125,41 @@ def test_the_winner_is_the_best_sentence_of_the_whole_federation():
     for row in [r for rows in selected_rows(sites).values() for r in rows if split.labels[r] > 0]:
         same_fact = (split.pairs == split.pairs[row]) & (split.labels == split.labels[row])
         assert z[row] == pytest.approx(max(z[r] for r in np.flatnonzero(same_fact)), abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [0.01, 0.3])
+def test_the_winner_of_rounded_scores_is_less_than_a_step_behind_the_best(step):
+    split, sites, hub, weights = federation()
+    play_round(LazyMIL(warmup=0, rounding=step), sites, hub, weights)
+    whole = shard_of(split)
+    model, _ = small_model()
+    model.load(weights, whole)
+    z = dict(zip(whole.rows.tolist(), model.label_log_odds(whole).tolist(), strict=True))
+    won = [row for rows in selected_rows(sites).values() for row in rows if split.labels[row] > 0]
+    assert len(won) == len(split.facts)
+    for row in won:
+        same_fact = (split.pairs == split.pairs[row]) & (split.labels == split.labels[row])
+        highest = max(z[r] for r in np.flatnonzero(same_fact))
+        assert np.floor(z[row] / step) == np.floor(highest / step)
+
+
+def test_a_ballot_is_in_the_order_of_its_keys_and_wins_find_their_facts_again():
+    """The same sentences win under any keys, so under those of every round."""
+    elected = []
+    for secret in (b"one", b"two"):
+        _, sites, hub, weights = federation()
+        for site in sites.values():
+            site.fact_keys = lambda keys=site.fact_keys, secret=secret: blind(map(str, keys().tolist()), secret)
+        algorithm = LazyMIL(warmup=0, rounding=0)
+        replies = Simulator(algorithm, sites)(next(algorithm.round(hub, {"weights": weights}, list(sites))))
+        for name, reply in replies.items():
+            shard = sites[name].shard
+            listed = reply["ballot"]["key"].tolist()
+            assert len(listed) == int((shard.labels[shard.bag_starts[:-1]] > 0).sum())
+            assert listed == sorted(listed)
+        play_round(algorithm, sites, hub, weights)
+        elected.append({name: sorted(rows) for name, rows in selected_rows(sites).items()})
+    assert elected[0] == elected[1]
 
 
 def test_pairs_without_a_fact_are_settled_at_home_unless_elected():
@@ -185,7 +220,7 @@ def test_the_mean_is_weighted_by_selected_sentences():
 
 def test_what_a_platform_sends_holds_no_word_of_other_platforms():
     _, sites, hub, weights = federation()
-    algorithm = LazyMIL(warmup=0)
+    algorithm = LazyMIL(warmup=0, rounding=0)
     simulator = Simulator(algorithm, sites)
     flow = algorithm.round(hub, {"weights": weights}, list(sites))
     replies = simulator(flow.send(simulator(next(flow))))

@@ -128,7 +128,7 @@ def consortium(tmp_path):
     """A coordinator and platforms with the format in folders of their own."""
     world = tmp_path / "world"
     for name in PLATFORMS:
-        write_bars(world / name, 12, "train")
+        write_bars(world / name, 18, "train")
     write_bars(world / "coordinator", 9, "dev", "test")
     table = {
         "data": {"source": "bars", "path": str(world), "relations": ["per:spouse", "org:founded_by"]},
@@ -149,7 +149,7 @@ def test_a_federation_trains_on_it(plugged, consortium, tmp_path):
             consortium.home(name).policy.write_text(rule)
     consortium.begin()
     assert consortium.failures == []
-    assert consortium.coordination.setup.sites.sizes == dict.fromkeys(PLATFORMS, 12)
+    assert consortium.coordination.setup.sites.sizes == dict.fromkeys(PLATFORMS, 18)
     assert consortium.coordination.setup.experiment.training.metric == "micro_f1"
     [done] = consortium.execution(tmp_path / "run").rounds()
     assert "micro_f1" in done.line["dev"]

@@ -12,7 +12,7 @@ from fedrel.corpus import world
 from fedrel.data.loading import load
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import prepare
-from fedrel.experiment.execution import Execution
+from fedrel.experiment.execution import Execution, rebuild
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, WRONG, Store
 from fedrel.sweeps import comparison
@@ -165,6 +165,24 @@ def test_a_sentence_with_two_relations_counts_once_and_states_both(tmp_path):
     people.write_text(json.dumps({**first, "relation": "unheard of"}) + "\n")
     with pytest.raises(UserError, match="none of its sentences has a relation that train has"):
         replace_run(tmp_path, f"data.human={people}")
+
+
+def test_judged_sentences_of_other_relations_are_counted(tmp_path):
+    folder = data(tmp_path / "data", lambda split, number: False)
+    rows = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
+    people = tmp_path / "people.jsonl"
+    people.write_text("".join(json.dumps(row) + "\n" for row in (*rows, *({**rows[0], "relation": "new"},) * 2)))
+    settings = ["data.source=opennre", f"data.path={folder}", *SMALL, f"data.human={people}"]
+    said: list[str] = []
+    prepare(config.read(None, settings), say=said.append)
+    assert "people.jsonl: 2 sentences left out: relation not in train" in said
+
+
+def test_other_machines_of_a_run_need_no_judged_sentences(tmp_path):
+    folder = data(tmp_path / "data", lambda split, number: False)
+    settings = ["data.source=opennre", f"data.path={folder}", *SMALL, "data.human=nowhere.jsonl"]
+    digest, simulator = rebuild(config.read(None, settings), b"secret")
+    assert digest == load(Data(source="opennre", path=str(folder))).folder.name and len(simulator.sites) == 2
 
 
 def test_a_table_has_a_gap_where_nobody_judged(tmp_path):

@@ -8,7 +8,7 @@ from fedrel import config
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.experiment import views
-from fedrel.experiment.assembly import prepare
+from fedrel.experiment.assembly import complete, prepare
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.saved import load_model
 from fedrel.learning.model import BOTH_VIEWS, SHOWN
@@ -32,6 +32,12 @@ def test_our_own_method_hides_names_and_published_ones_do_not():
     assert share("method.name=none") == share("method.name=lazy-mil") == share("extractor.hide_names=0") == 0.0
     assert share("extractor.kind=bert") == share("extractor.kind=minilm") == 0.0
     assert share("method.name=none", "extractor.hide_names=0.5") == 0.5
+
+
+def test_an_extractor_that_cannot_hide_names_is_not_told_to():
+    for kind in ("bert", "text"):
+        with pytest.raises(UserError, match=rf'is of PCNN and CNN; with extractor\.kind = "{kind}", set extractor'):
+            complete(config.read(None, [f"extractor.kind={kind}", "extractor.hide_names=0.3"]))
 
 
 def test_a_saved_model_scores_with_both_views_as_the_run_did(tmp_path, monkeypatch):

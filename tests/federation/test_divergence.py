@@ -43,3 +43,35 @@ def test_a_round_that_is_refused_again_and_again_is_given_up(tmp_path):
         status = federation.wait("steeper", lambda status: status["state"] in ("failed", "done"))
     assert status["state"] == "failed"
     assert status["why"].startswith("round 1 was repeated 5 times with the same outcome: p1: refused: weights/")
+
+
+@pytest.mark.slow
+def test_a_round_that_a_platform_refuses_again_and_again_is_given_up(tmp_path):
+    world = write_world(tmp_path / "world")
+    federation = Deployment(tmp_path, world, PLATFORMS)
+    (federation.kits / "p1" / "local" / "policy.toml").write_text('[fields]\nforbid = ["loss"]\n')
+    with federation:
+        given = ["--set", "method.name=fedavg", "--set", "engine.min_platforms=2"]
+        federation.submit(str(world / "experiment.toml"), *given, "--name", "refused")
+        status = federation.wait("refused", lambda status: status["state"] in ("failed", "done"))
+    assert status["state"] == "failed"
+    outcome = (
+        "round 1 was repeated 5 times with the same outcome: p1: the platform refuses: its policy forbids the field"
+    )
+    assert status["why"].startswith(outcome)
+
+
+@pytest.mark.slow
+def test_a_platform_that_trains_on_a_handful_says_nothing_and_the_run_goes_on(tmp_path):
+    """One of them wants more sentences behind an update than remembered evidence leaves it in any round."""
+    world = write_world(tmp_path / "world")
+    held = len((world / "p1" / "train.jsonl").read_text().splitlines())
+    federation = Deployment(tmp_path, world, PLATFORMS)
+    (federation.kits / "p1" / "local" / "policy.toml").write_text(f"[settings]\nmin_trained = {held}\n")
+    with federation:
+        settings = ("method.name=evidence", "method.margin=0", "method.narrowing=0", "method.rounding=0")
+        result = federation.train("quiet", *settings, "engine.min_platforms=2")
+    assert result["rounds"] == 3
+    entries = [it for it in read_ledger(federation.kits / "p1" / "ledger" / "ledger.jsonl") if it.task == "train"]
+    assert [bool(it.refused) for it in entries] == [True, False] * 3
+    assert all([field.name for field in it.fields] == ["(header)"] for it in entries if not it.refused)

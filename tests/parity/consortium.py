@@ -29,6 +29,7 @@ SMALL = [
     "engine.workers=1",
     "engine.deadline=60",
     "engine.device=cpu",
+    "engine.public_seeds=true",  # to be compared with one process
 ]
 
 

@@ -116,7 +116,7 @@ def test_plain_texts_are_held_out_too(apart, tmp_path):
         "extractor": {"kind": "text", "embeddings": "trainable", "filters": 8},
         "method": {"name": "fedavg"},
         "training": {"rounds": 2, "metric": "accuracy"},
-        "engine": {"workers": 1, "device": "cpu"},
+        "engine": {"workers": 1, "device": "cpu", "public_seeds": True},
     }
     experiment = config.parse(federated(settings))
     _, lines, result = together(experiment, tmp_path / "together")

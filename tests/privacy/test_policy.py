@@ -41,7 +41,7 @@ def test_without_a_file_all_may_leave(tmp_path):
         found = Policy.read(path, methods=METHODS)
         assert found == Policy()
         assert found.objection_to_experiment(experiment()) is None
-        assert found.objection_to_size(0) is None
+        assert found.objection_to_size(16) is None
         assert reply(found, "weights/words", size=10**12, sent_this_round=10**12, sent_this_run=10**12) is None
 
 
@@ -56,7 +56,7 @@ def test_the_template_has_no_rules_and_shows_all_of_them(tmp_path):
         plugins=Plugins(allow=(f"fednova sha256:{'0' * 64}",)),
         fields=Fields(allow=("log/p", "sentences", "words", "unknown_words"), forbid=("*/words",)),
         size=Size(round="5 MB", run="1 GB"),
-        settings=Settings(embeddings="frozen", blinded=True, min_sentences=100),
+        settings=Settings(embeddings="frozen", blinded=True, min_sentences=100, private_seeds=True, min_trained=16),
     )
 
 
@@ -213,7 +213,28 @@ def test_what_was_trained_on_too_few_sentences_stays_and_no_number_is_told(tmp_p
     refusal = strict.objection_to_training(sentences)
     assert refusal == "its policy requires more sentences behind what it sends (policy.toml, settings.min_sentences)"
     assert not re.search(r"\d", refusal)
-    assert Policy().objection_to_training(sentences) is None, "without a rule all may leave"
+    none = policy(tmp_path, "[settings]\nmin_trained = 0")
+    assert none.objection_to_training(sentences) is None, "without a rule all may leave"
+
+
+@pytest.mark.parametrize("rules", ["", "[settings]\nmin_sentences = 5", "[settings]\nmin_trained = 16"])
+def test_without_a_rule_what_was_trained_on_a_handful_stays(tmp_path, rules):
+    found = policy(tmp_path, rules)
+    refusal = "its policy requires more sentences behind what it sends (policy.toml, settings.min_trained)"
+    assert found.objection_to_training(15) == refusal
+    assert found.objection_to_training(16) is None
+    assert found.objection_to_size(15) == (
+        "its policy requires at least 16 sentences to take part (policy.toml, settings.min_trained)"
+    )
+    assert found.objection_to_size(16) is None
+
+
+def test_seeds_can_be_required_to_be_private(tmp_path):
+    strict = policy(tmp_path, "[settings]\nprivate_seeds = true")
+    assert strict.objection_to_experiment(experiment()) is None, "they are by default"
+    refusal = "requires training to draw from seeds that others do not know (policy.toml, settings.private_seeds)"
+    assert strict.objection_to_experiment(experiment("engine.public_seeds=true")) == f"its policy {refusal}"
+    assert Policy().objection_to_experiment(experiment("engine.public_seeds=true")) is None
 
 
 @pytest.mark.parametrize("sentences", [100, 100.0, 1e9, math.inf])

@@ -72,7 +72,7 @@ def test_a_table_is_rows_times_columns_times_seeds(tmp_path):
 def test_settings_of_one_method_are_not_for_another(tmp_path):
     asked = read(tmp_path, '[method]\nname = "lazy-mil"\nwarmup = 4\n[compare]\nrows = ["lazy-mil", "one"]\nseeds = 1')
     lazy, one = asked.cells()
-    assert lazy.experiment.method == {"name": "lazy-mil", "na": "local", "warmup": 4}
+    assert lazy.experiment.method == {"name": "lazy-mil", "na": "local", "rounding": 2.0, "warmup": 4}
     assert one.experiment.method == {"name": "one"}
 
 

@@ -4,10 +4,16 @@ z = log p/(1-p), p = p(relation | sentence). Each platform sends, per fact under
 own sentences. The server remembers every platform's last word, whether or not it takes part now, and answers with the
 highest of all, z*; a sentence trains if z ≥ z* - margin. So the parts of a fact need not be active together, several
 good sentences may stay, and one that others outdo does not. A young model judges badly: the margin begins so wide that
-nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform.
+nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform. What is sent
+is rounded down, so that nobody recognises a sentence by it; the best of all still trains.
+
+Many facts are stated by no sentence at all, and then the best one is wrong, too. So there may be an absolute bar beside
+the relative one: sentences of pairs without a fact share the contexts and state nothing, and for each relation r the
+platforms add up z_r and z_r² over theirs. A sentence of r that scores less than `bar` standard deviations above their
+mean trains only in a `rest` of the rounds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -15,16 +21,33 @@ from torch import Tensor
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
+from fedrel.learning.background import Background
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
-from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, task
+from fedrel.protocol import (
+    Ask,
+    Record,
+    Replies,
+    Round,
+    Scored,
+    Site,
+    broadcast,
+    in_key_order,
+    named_in,
+    number_in,
+    rounded_down,
+    task,
+)
+from fedrel.util.seeds import generator
 
 
 @dataclass(frozen=True)
 class Evidence(FedAvg):
     """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. It begins as `wide`, and
     `narrowing` is the share of all rounds that it takes. `memory`: without it only platforms of the same round are
-    compared, under keys of that round.
+    compared, under keys of that round. `rounding`: z leaves as a multiple of it, rounded down; 0: exactly. `bar`:
+    standard deviations above sentences without a relation; it rises to this as the margin narrows. `rest`: the share of
+    sentences below it that train all the same, others in every round; with 1 there is no bar.
     """
 
     selects = True
@@ -34,15 +57,25 @@ class Evidence(FedAvg):
     wide: float = number(8.0, low=0, high=100)
     narrowing: float = number(0.4, low=0, high=1)
     memory: bool = True
+    rounding: float = number(2.0, low=0, high=100)
+    bar: float = number(2.5, low=0, high=100)
+    rest: float = number(1.0, low=0, high=1)
 
     def unsettled(self, rounds: int) -> int:
         return max(round(self.narrowing * rounds), int(self.narrowing > 0))
 
     def margin_at(self, round_: int, rounds: int) -> float:
         """Straight from `wide` to `margin`, and there it stays."""
+        return self.margin + (self.wide - self.margin) * self._left(round_, rounds)
+
+    def bar_at(self, round_: int, rounds: int) -> float:
+        """Straight from `wide` below `bar` to `bar`, and there it stays."""
+        return self.bar - self.wide * self._left(round_, rounds)
+
+    def _left(self, round_: int, rounds: int) -> float:
+        """Of the narrowing, 1 at first and 0 in the end."""
         takes = self.unsettled(rounds)
-        left = max(0.0, 1 - round_ / takes) if takes else 0.0
-        return self.margin + (self.wide - self.margin) * left
+        return max(0.0, 1 - round_ / takes) if takes else 0.0
 
     def start(self, weights: Named) -> Record:
         nothing = torch.zeros(0, dtype=torch.int64)
@@ -54,46 +87,71 @@ class Evidence(FedAvg):
         if not shown:
             return state
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
-        replies = yield Ask("train", answers(heard, shown))
+        bars = background_of(shown).bar(self.bar_at(hub.round, hub.training.rounds))
+        told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in answers(heard, shown).items()}
+        replies = yield Ask("train", told)
         return {"weights": hub.mean(weights, replies, "weights", by="sentences"), "heard": heard}
 
-    @task(evidence={"key": "i64 n", "best": "f32 n logodds"})
+    @task(
+        evidence={"key": "i64 n", "best": "f32 n logodds"},
+        background={"total": "f64 relations", "squares": "f64 relations"},
+        unrelated="count",
+    )
     def show(self, site: Site, message: Record) -> Record:
-        """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
+        """Per fact: the log-odds of its best sentence here; and sums over sentences without a relation, if there are
+        enough. The weights and all log-odds wait for the answer.
+        """
         weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        z = site.model.label_log_odds(site.shard, self.view)  # (S,)
+        z, background = site.model.label_and_background_odds(site.shard, site.first_relation, self.view)  # (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
-        site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact)}
         keys = site.lasting_keys() if self.memory else site.fact_keys()
-        return {"evidence": Named(key=keys[fact], best=best_of_bags(z, bag, site.shard.bags)[fact])}
+        bags, entry = in_key_order(keys, fact)
+        site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact, entry=entry)}
+        sums = self._known(background)
+        return {
+            "evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags]),
+            "background": Named(total=sums.total, squares=sums.squares),
+            "unrelated": sums.sentences,
+        }
 
     @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
     def train(self, site: Site, message: Record) -> Record:
         return super().train(site, message)
 
+    def _known(self, background: Background) -> Background:
+        """What is said of it: nothing where there is no bar, or too little behind it."""
+        return background.if_enough() if self.rest < 1 else Background.of_nothing(len(background.total))
+
     def chosen(self, site: Site, message: Record) -> Tensor:
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
         margin = self.margin_at(site.round, site.training.rounds)
-        chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"] - margin)
-        site.select(chosen[seen["fact"][bag[chosen]]])
-        return chosen
+        chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"][seen["entry"]] - margin)
+        fact = seen["fact"][bag[chosen]]
+        states = seen["z"][chosen] >= named_in(message, "bars")["z"][site.shard.labels[chosen]]
+        site.select(chosen[fact & states])
+        drawn = torch.rand(len(chosen), generator=generator(site.draw("rest"), chosen.device)) < self.rest
+        return chosen[~fact | states | drawn]
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
-        best = {name: best_of_bags(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
+        best = {name: best_of_bags(it.z, it.bag, len(it.key), self.rounding) for name, it in platforms.items()}
         shown = {name: {"evidence": Named(key=it.key, best=best[name])} for name, it in platforms.items()}
         nothing = named_in(self.start(Named()), "heard")
         told = answers(hear(nothing, shown, tuple(platforms), remember=False), shown)
-        bars = {name: named_in(told[name], "best")["best"] - self.margin for name in platforms}
-        return {
-            name: keep(seen.z, seen.bag, torch.ones_like(bars[name], dtype=torch.bool), bars[name])
-            for name, seen in platforms.items()
-        }
+        bars = pooled(self._known(seen.background) for seen in platforms.values()).bar(self.bar)
+        found = {}
+        for name, seen in platforms.items():
+            facts = torch.ones(len(seen.key), dtype=torch.bool)
+            kept = keep(seen.z, seen.bag, facts, named_in(told[name], "best")["best"] - self.margin)
+            found[name] = kept[seen.z[kept] >= bars[seen.labels[kept]]]
+        return found
 
 
-def best_of_bags(z: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """(bags,) the highest value among the sentences of each bag, from z (S,) and the bag of each sentence (S,)."""
-    return torch.full((bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax")
+def best_of_bags(z: Tensor, bag: Tensor, bags: int, rounding: float) -> Tensor:
+    """(bags,) the highest value among the sentences of each bag, rounded down, from z (S,) and the bag of each sentence
+    (S,).
+    """
+    return rounded_down(torch.full((bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax"), rounding)
 
 
 def keep(z: Tensor, bag: Tensor, fact: Tensor, bar: Tensor) -> Tensor:
@@ -122,3 +180,15 @@ def answers(heard: Named, shown: Replies) -> dict[str, Record]:
     best: Tensor = torch.full((len(keys),), -torch.inf).scatter_reduce_(0, place, heard["best"], "amax")
     asked = {platform: named_in(reply, "evidence")["key"] for platform, reply in shown.items()}
     return {platform: {"best": Named(best=best[torch.searchsorted(keys, key)])} for platform, key in asked.items()}
+
+
+def background_of(shown: Replies) -> Background:
+    """What all platforms of this round say together of their sentences without a relation."""
+    sums = ((number_in(reply, "unrelated"), named_in(reply, "background")) for reply in shown.values())
+    return pooled(Background(int(count), it["total"].cpu(), it["squares"].cpu()) for count, it in sums)
+
+
+def pooled(backgrounds: Iterable[Background]) -> Background:
+    """The sum of several, of which there is at least one."""
+    first, *others = backgrounds
+    return sum(others, first)

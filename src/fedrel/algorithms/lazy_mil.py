@@ -16,19 +16,33 @@ from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.denoisers import first_best
 from fedrel.learning.named import Named
-from fedrel.protocol import Ask, Record, Replies, Round, Scored, Site, broadcast, named_in, task
+from fedrel.protocol import (
+    Ask,
+    Record,
+    Replies,
+    Round,
+    Scored,
+    Site,
+    broadcast,
+    in_key_order,
+    named_in,
+    rounded_down,
+    task,
+)
 
 
 @dataclass(frozen=True)
 class LazyMIL(FedAvg):
     """`na`: pairs without a fact are settled at home ("local") or elected like facts ("elected").
-    `warmup`: rounds of plain training before the first election; 0 is the paper.
+    `warmup`: rounds of plain training before the first election; 0 is the paper. `rounding`: scores leave as multiples
+    of it, rounded down; 0 is the paper, where they are exact.
     """
 
     selects = True
 
     na: Literal["local", "elected"] = "local"
     warmup: int = number(10, low=0)
+    rounding: float = number(2.0, low=0, high=100)
 
     @property
     def preparation(self) -> int:
@@ -52,8 +66,10 @@ class LazyMIL(FedAvg):
         site.model.load(weights, site.shard)
         best, score = site.model.choose(site.shard)  # (bags,)
         elected = (site.shard.labels[best] >= site.first_relation) | (self.na == "elected")
-        site.scratch |= {"weights": weights, "best": Named(sentence=best, elected=elected)}
-        return {"ballot": Named(key=site.fact_keys()[elected], score=score[elected])}
+        keys = site.fact_keys()
+        bags, entry = in_key_order(keys, elected)
+        site.scratch |= {"weights": weights, "best": Named(sentence=best, elected=elected, entry=entry)}
+        return {"ballot": Named(key=keys[bags], score=rounded_down(score[bags], self.rounding))}
 
     @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
     def train(self, site: Site, message: Record) -> Record:
@@ -62,16 +78,17 @@ class LazyMIL(FedAvg):
     def chosen(self, site: Site, message: Record) -> Tensor | None:
         if "wins" not in message:
             return None  # a round of the warm-up
-        best, elected = named_in(site.scratch, "best")["sentence"], named_in(site.scratch, "best")["elected"]
-        won = ~elected  # what is not elected is settled at home
-        won[elected] = named_in(message, "wins")["won"]
+        noted = named_in(site.scratch, "best")
+        best, won = noted["sentence"], ~noted["elected"]  # what is not elected is settled at home
+        won[noted["elected"]] = named_in(message, "wins")["won"][noted["entry"]]
         site.select(best[won])
         return best[won]
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
         best = {name: first_best(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
         ballots: Replies = {
-            name: {"ballot": Named(key=seen.key, score=seen.z[best[name]])} for name, seen in platforms.items()
+            name: {"ballot": Named(key=seen.key, score=rounded_down(seen.z[best[name]], self.rounding))}
+            for name, seen in platforms.items()
         }
         wins = elect(ballots, turn=0)
         return {name: best[name][wins[name]["won"]] for name in platforms}

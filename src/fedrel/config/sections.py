@@ -139,6 +139,9 @@ class Engine:
     # of a federation
     deadline: float = number(600.0, above=0, high=1e6)  # seconds that a platform has for a request
     min_platforms: int = number(2, low=1)  # that must answer, or the round is repeated
+    # platforms draw from the experiment's seed, as a simulation does in any case: the same weights as in one process,
+    # and a coordinator that can replay their training. By default each draws from a secret of its own
+    public_seeds: bool = False
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,8 @@ def load_common(sentences: Stream, content: str, *, like: Dataset) -> Dataset:
 
 def load_judged(data: Data, relations: Sequence[str], file: str, *, setting: str = "data.human") -> Dataset:
     """The sentences of a file, which people labelled with some of these relations, as the test split of a data set of
-    their own. Sentences with other relations are left out. `setting` is where the file is named.
+    their own. Sentences with other relations are left out, and its notes say how many. `setting` is where the file is
+    named.
     """
     path = Path(file)
     if not path.exists():
@@ -111,10 +112,11 @@ def load_judged(data: Data, relations: Sequence[str], file: str, *, setting: str
     source = found if found in FORMATS and FORMATS[found].labelled else data.source
     data = replace(data, source=source, relations=tuple(name for name in relations if name != NA))
     key = files_key("judged", data, {"test": path})
-    sentences = SplitFile(data, path, split="judged")
+    sentences = SplitFile(data, path, split="judged", known="train")
     if not any(it.relation != NA for it in sentences()):
         raise UserError(f"{path}: none of its sentences has a relation that train has, so nobody can be scored by it")
-    make = partial(build, splits={"test": sentences}, part=True, **kind_of(data))
+    told = all_notes([], {path.name: sentences})
+    make = partial(build, splits={"test": sentences}, notes=told, part=True, **kind_of(data))
     return cached(key, make, f"reading {path}", lambda line: None)
 
 

@@ -24,11 +24,11 @@ Stream = Callable[[], Iterable[Instance]]
 
 class Wanted:
     """A stream without sentences of other relations than those agreed beforehand, if there are such. How many it left
-    out is of the latest pass, and complete when that pass is.
+    out is of the latest pass, and complete when that pass is. `known` names where the relations come from.
     """
 
-    def __init__(self, stream: Stream, data: Data) -> None:
-        self._stream = stream
+    def __init__(self, stream: Stream, data: Data, known: str = "data.relations") -> None:
+        self._stream, self._known = stream, known
         self._relations = {*agreed_relations(data), *([NA] if has_na(data) else [])} if data.relations else None
         self._noun = ("text", "texts") if are_texts(data) else ("sentence", "sentences")
         self._others = 0
@@ -51,7 +51,7 @@ class Wanted:
     def left_out(self) -> list[str]:
         """A line for each reason."""
         what = self._noun[self._others != 1]
-        return [f"{self._others:,} {what} left out: relation not in data.relations"] if self._others else []
+        return [f"{self._others:,} {what} left out: relation not in {self._known}"] if self._others else []
 
     def notes(self) -> list[str]:
         """What a person should know of the latest pass, a line each."""
@@ -61,13 +61,15 @@ class Wanted:
 class SplitFile(Wanted):
     """One split in its file or folder, read as the [data] section asks for."""
 
-    def __init__(self, data: Data, path: Path, *, platform: str = "", split: str = "") -> None:
+    def __init__(
+        self, data: Data, path: Path, *, platform: str = "", split: str = "", known: str = "data.relations"
+    ) -> None:
         self.path, self.platform = path, platform
         agreed = frozenset(agreed_relations(data))
         self._reading = Reading(data.source, path, rules_of(data), platform=platform, split=split, relations=agreed)
         everything = self._reading.instances
         drop_na = data.na == "drop" and not are_texts(data)
-        super().__init__(partial(_with_relation, everything) if drop_na else everything, data)
+        super().__init__(partial(_with_relation, everything) if drop_na else everything, data, known)
 
     def left_out(self) -> list[str]:
         """A line for each reason, those of the reader first."""

@@ -184,6 +184,9 @@ def _objection(experiment: Experiment) -> str | None:
         return "training.lr times training.weight_decay must be below 1, or every step wipes the weights out"
     if extractor.blind and not transformer:
         return 'extractor.blind replaces mentions for a transformer; set extractor.kind = "bert", or leave it out'
+    if extractor.hide_names and extractor.kind in ("bert", "text", "bag"):
+        of = f"extractor.hide_names = {extractor.hide_names:g} is of PCNN and CNN"
+        return f'{of}; with extractor.kind = "{extractor.kind}", set extractor.hide_names = 0'
     if (extractor.lora or extractor.encoder == "frozen") and not transformer:
         return 'extractor.lora and extractor.encoder are of a transformer; set extractor.kind = "bert"'
     if extractor.hidden and extractor.encoder != "frozen":
@@ -213,11 +216,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     dataset = loading.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
     require_pairs(experiment, dataset)
-    (
-        judged_of(experiment, dataset),
-        trusted_of(experiment, dataset),
-    )  # whatever is wrong with it is better known now than after the last round
-    for note in dataset.notes:
+    for note in (*dataset.notes, *judged_notes(experiment, dataset)):
         say(note)
     for warning in too_little(dataset):
         say(f"warning: {warning}")
@@ -247,6 +246,14 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         held_out=held_out,
     )
     return Setup.of(sites, denoiser, weights, held_out)
+
+
+def judged_notes(experiment: Experiment, dataset: Dataset) -> list[str]:
+    """What was left out of the files of judged sentences. UserError if something is wrong with one: better known before
+    the first round than after the last.
+    """
+    judged = (judged_of(experiment, dataset), trusted_of(experiment, dataset))
+    return [note for found in judged if found is not None for note in found.notes]
 
 
 def judged_of(experiment: Experiment, dataset: Dataset) -> Dataset | None:

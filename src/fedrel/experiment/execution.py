@@ -452,8 +452,10 @@ def _plan(setup: Setup) -> Plan:
 
 
 def rebuild(experiment: config.Experiment, secret: bytes) -> tuple[str, Simulator]:
-    """In another process: the digest of the data it finds, and all platforms of the same experiment."""
-    setup = prepare(experiment)
+    """In another process: the digest of the data it finds, and all platforms of the same experiment. Sentences that
+    people judged are not looked for there: nothing is scored by them.
+    """
+    setup = prepare(replace(experiment, data=replace(experiment.data, human="", trusted="")))
     setup.sites.secret = secret
     return setup.dataset.folder.name, Simulator(
         setup.algorithm, setup.sites, half=experiment.engine.transport == "half"

@@ -34,11 +34,10 @@ from fedrel.experiment.assembly import (
     choose_device,
     choose_method,
     complete,
-    judged_of,
+    judged_notes,
     objection_to_home,
     require_pairs,
     set_arithmetic,
-    trusted_of,
 )
 from fedrel.experiment.models import make_model
 from fedrel.experiment.rates import with_rate
@@ -150,7 +149,8 @@ def coordinate(
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
     require_pairs(experiment, dataset)
-    judged_of(experiment, dataset), trusted_of(experiment, dataset)
+    for note in judged_notes(experiment, dataset):
+        say(note)
     own = np.arange(len(dataset.train))
 
     def words(with_vectors: Sequence[str] | None) -> Vocabulary:
@@ -219,8 +219,12 @@ def read_agreed(agreement: Record, allow: Callable[[Experiment], None] = lambda 
     return with_rate(complete(experiment))
 
 
-def participate(agreement: Record, *, name: str, data: Path, store: str = "", secret: bytes) -> Participant:
-    """From what was agreed on and the platform's own data. `secret` is the platforms' alone."""
+def participate(
+    agreement: Record, *, name: str, data: Path, store: str = "", secret: bytes, own_secret: bytes = b""
+) -> Participant:
+    """From what was agreed on and the platform's own data. `secret` is the platforms' alone, `own_secret` this
+    platform's: its training draws from it unless `engine.public_seeds` is agreed on, or there is none.
+    """
     experiment = read_agreed(agreement)
     experiment = replace(experiment, feedback=replace(experiment.feedback, store=store))
     algorithm, denoiser = choose_method(experiment.method)
@@ -238,6 +242,7 @@ def participate(agreement: Record, *, name: str, data: Path, store: str = "", se
     model.to(choose_device(experiment.engine.device))
     everything = Division({name: np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     names = tuple(_read(agreement, "platforms").split("\n"))
+    private = bool(own_secret) and not experiment.engine.public_seeds
     sites = Sites(
         dataset=dataset,
         division=everything,
@@ -249,6 +254,7 @@ def participate(agreement: Record, *, name: str, data: Path, store: str = "", se
         held_out={split: {name: np.arange(len(getattr(dataset, split)))} for split in held_out},
         everyone=names,
         secret=secret,
+        private_seed=int.from_bytes(own_secret, "big") if private else None,
     )
     site = sites[name]
     site.common = _common(agreement, dataset, encoding)

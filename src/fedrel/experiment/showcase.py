@@ -39,9 +39,10 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
     platforms: dict[str, Scored] = {}
     for number, (name, site) in enumerate(setup.sites.items()):
         setup.model.load(weights, site.shard)
-        z = setup.model.label_log_odds(site.shard, setup.algorithm.view)
+        z, background = setup.model.label_and_background_odds(site.shard, site.first_relation, setup.algorithm.view)
         scores[site.shard.rows], holders[site.shard.rows] = z.numpy(), number
-        platforms[name] = Scored(z, site.shard.bag_of_sentences(), site.lasting_keys())
+        labels, bag = site.shard.labels, site.shard.bag_of_sentences()
+        platforms[name] = Scored(z, labels, background, bag, site.lasting_keys())
     if setup.algorithm.selects:
         places = setup.algorithm.selection(platforms)
     else:  # the denoiser chooses within bags

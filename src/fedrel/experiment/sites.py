@@ -46,10 +46,12 @@ class Sites(Mapping[str, Site]):
         held_out: Mapping[str, Mapping[str, Ints]] = {},
         everyone: Sequence[str] = (),
         secret: bytes = b"",
+        private_seed: int | None = None,
     ) -> None:
         """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform. `secret`:
         what facts are blinded with, anew in every round unless the method remembers, so that nobody can follow one
-        from round to round; of a simulation, where nobody looks, the same in all.
+        from round to round; of a simulation, where nobody looks, the same in all. `private_seed`: what the platforms
+        draw from in place of the experiment's seed, which is public.
         """
         self.dataset = dataset
         self.rows = division.platforms
@@ -60,6 +62,7 @@ class Sites(Mapping[str, Site]):
         self.experiment = experiment
         self.evaluation = evaluation
         self.held_out = held_out
+        self.seed = experiment.seed if private_seed is None else private_seed
         self.fresh = bool(secret)
         self.secret = secret or of_run(b"simulation", str(experiment.seed))  # a resumed run needs the same
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
@@ -109,7 +112,7 @@ class Sites(Mapping[str, Site]):
             shard,
             self.model,
             self.experiment.training,
-            self.experiment.seed,
+            self.seed,
             first_relation=int(self.dataset.has_na),
             fact_keys=lambda: blinded(of_round(self.secret, notes.round) if self.fresh else self.secret),
             lasting_keys=lambda: blinded(self.secret),

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import time
@@ -29,7 +30,7 @@ from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
 from fedrel.federation.channel import Blob, Channel, ClosedError
-from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, POLICY, open_kit
+from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, KEY_BYTES, POLICY, open_kit
 from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
 from fedrel.learning.fit import Fitted, Work, fit_alone, rendezvous
 from fedrel.privacy.blind import of_agreement
@@ -38,7 +39,7 @@ from fedrel.privacy.policy import Policy
 from fedrel.protocol.checkpoint import load_record, save_record
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.round import Ask
-from fedrel.protocol.tasks import answer, tasks
+from fedrel.protocol.tasks import answer, form_of, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_atomic
 
@@ -53,6 +54,10 @@ _OFTEN = 60.0  # seconds in which the same refusal is recorded once
 
 class RefusedError(Exception):
     """The platform refuses to answer; the message is sent to the coordinator."""
+
+
+class TooLittleError(RefusedError):
+    """The policy wants more sentences behind what a training would make known."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,18 @@ class Home:
         """The paths of a platform with its kit, data and verdicts in these places."""
         ledger, memory = kit / "ledger" / "ledger.jsonl", kit / "memory"
         return cls(name, data, store, kit / BLINDING_KEY, kit / POLICY, ledger, memory)
+
+    def own_secret(self) -> bytes:
+        """The platform's secret that its training draws from; made when it is first needed, so that nobody else ever
+        had it, and kept, so that a repeated round repeats exactly.
+        """
+        path = private_folder(self.memory) / "seed.key"
+        if not path.exists():
+            write_atomic(path, secrets.token_bytes(KEY_BYTES), private=True)
+        secret = path.read_bytes()
+        if len(secret) != KEY_BYTES:
+            raise UserError(f"{path}: {len(secret)} bytes where {KEY_BYTES} were expected; delete it to begin anew")
+        return secret
 
 
 class Outcome(NamedTuple):
@@ -169,17 +186,21 @@ class Worker:
             raise RefusedError(str(error)) from None
         if asked.feedback.users == "table":
             raise RefusedError("feedback.table names a file, and a platform alone decides which files it reads")
+        agreed = request.run_id, bytes.fromhex(request.sha256)
         participant = participate(
             agreement,
             name=self.home.name,
             data=self.home.data,
             store=self.home.store,
-            secret=of_agreement(self.home.blinding_key.read_bytes(), request.run_id, bytes.fromhex(request.sha256)),
+            secret=of_agreement(self.home.blinding_key.read_bytes(), *agreed),
+            own_secret=of_agreement(self.home.own_secret(), *agreed),
         )
         if objection := self.policy.objection_to_experiment(participant.experiment, blinded=True):
             raise RefusedError(objection)
         if objection := self.policy.objection_to_size(len(participant.site.shard)):
             raise RefusedError(objection)
+        if participant.experiment.engine.public_seeds:
+            _say("engine.public_seeds: whoever knows the experiment can replay what is trained in this run")
         self.memory = Memory(self.home.memory / request.run_id)
         outcome = self._release(request, participant.summary, half=False)
         self.participant, self.run, self.run_id = participant, request.run, request.run_id
@@ -203,8 +224,15 @@ class Worker:
         message = decode(payload)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
         remembered = dict(site.memory)
-        with self._watched_training():
-            reply = answer(algorithm, site, Ask(request.task, {}, request.round), message)
+        try:
+            with self._watched_training():
+                reply = answer(algorithm, site, Ask(request.task, {}, request.round), message)
+        except TooLittleError as error:
+            form = form_of(algorithm, request.task)
+            if form is None or not form.or_nothing:
+                raise
+            self.refuse(request.run, request.round, request.task, str(error))
+            reply = {}  # nothing to say in this round, and no reason for the others to repeat it
         try:
             outcome = self._release(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
@@ -223,7 +251,7 @@ class Worker:
 
         def fit_if_allowed(work: Work) -> Fitted:
             if objection := self.policy.objection_to_training(len(work.sentences)):
-                raise RefusedError(objection)
+                raise TooLittleError(objection)
             return fit_alone(work)
 
         token = rendezvous.set(fit_if_allowed)

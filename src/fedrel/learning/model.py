@@ -17,6 +17,7 @@ from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
 from fedrel.extractors.convolution import Convolution, is_plain_convolution
 from fedrel.kernels.dropout import Draws
+from fedrel.learning.background import Background
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named, table_patch
 from fedrel.learning.proximal import Pull
@@ -198,12 +199,28 @@ class Model(nn.Module):
         """(S,) the log-odds log p/(1-p) of p = p(label | sentence), in evaluation mode, on the CPU. `view` takes the
         place of `hidden_view`.
         """
-        self.eval()
-        parts = []
-        for batch in self._chunks(shard):
-            logits = self.classifier(self._read(batch, view)).double()  # (S, R)
-            parts.append(label_log_odds(logits, batch.labels[batch.bag]).float().cpu())
+        parts = [label_log_odds(logits, labels).float().cpu() for logits, labels in self._logits(shard, view)]
         return torch.cat(parts) if parts else torch.zeros(0)
+
+    @timed("score")
+    @torch.no_grad()
+    def label_and_background_odds(
+        self, shard: Shard, first_relation: int, view: float | None = None
+    ) -> tuple[Tensor, Background]:
+        """(S,) as `label_log_odds`, and what all relations score on the sentences that are labelled with none, whose
+        labels are below `first_relation`.
+        """
+        parts, background = [], Background.of_nothing(self.classifier.out_features)
+        for logits, labels in self._logits(shard, view):
+            parts.append(label_log_odds(logits, labels).float().cpu())
+            background += Background.of(log_odds(logits[labels < first_relation]).cpu())
+        return torch.cat(parts) if parts else torch.zeros(0), background
+
+    def _logits(self, shard: Shard, view: float | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """(s, R) logits in double precision and (s,) labels, some sentences at a time, in evaluation mode."""
+        self.eval()
+        for batch in self._chunks(shard):
+            yield self.classifier(self._read(batch, view)).double(), batch.labels[batch.bag]
 
     def choose(self, shard: Shard) -> tuple[Tensor, Tensor]:
         """(bags,) the place in the shard, and (bags,) the log-odds, of each bag's sentence most likely to express its

@@ -36,13 +36,23 @@ MEANINGS = (
         "ballot: a blinded key per fact",
         "how many facts your text has, and which of them other platforms have too; not what the facts are",
     ),
-    Meaning("ballot/score", "ballot: a score per fact", "how clearly your best sentence states it"),
+    Meaning("ballot/score", "ballot: a score per fact, rounded", "roughly how clearly your best sentence states it"),
     Meaning(
         "evidence/key",
         "a blinded key per fact, the same in every round of a run",
         "how many facts your text has, and which of them other platforms have too, or had before; not what they are",
     ),
-    Meaning("evidence/best", "the log-odds of your best sentence for a fact", "how clearly it states the fact"),
+    Meaning(
+        "evidence/best",
+        "the log-odds of your best sentence for a fact, rounded",
+        "roughly how clearly it states the fact",
+    ),
+    Meaning(
+        "background/*",
+        "for every relation, the sum of its log-odds, and of their squares, over your sentences without a relation",
+        "how much such sentences look like each relation on average; of fewer than 30 sentences nothing is sent",
+    ),
+    Meaning("unrelated", "how many sentences without a relation were summed up", "that number"),
     Meaning(
         "log/p",
         "predictions on the coordinator's own sentences",

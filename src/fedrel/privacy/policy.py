@@ -22,8 +22,8 @@ from fedrel.util.plugins import Origin
 
 FILE = "policy.toml"
 TEMPLATE = """\
-# What may leave this platform. Only people here can change this file; without rules, everything may leave.
-# It is read when a run begins. Refusals are in the ledger: fedrel ledger show.
+# What may leave this platform. Only people here can change this file; without rules, everything may leave but what was
+# trained on fewer than 16 sentences. It is read when a run begins. Refusals are in the ledger: fedrel ledger show.
 
 # [methods]
 # allow = ["feded"]              # only these
@@ -44,6 +44,8 @@ TEMPLATE = """\
 # embeddings = "frozen"          # refuse runs that train word embeddings
 # blinded = true                 # refuse runs in which the keys of facts are not blinded
 # min_sentences = 100            # refuse to take part with fewer sentences, or to send what was trained on fewer
+# private_seeds = true           # refuse runs in which training can be replayed, since its seeds are public
+# min_trained = 16               # of sentences behind an update, which is not sent otherwise; 0: any number
 """
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -91,6 +93,8 @@ class Settings:
     embeddings: Literal["any", "frozen"] = "any"
     blinded: bool = False
     min_sentences: int = number(0, low=0)
+    min_trained: int = number(16, low=0)  # by default, since from an update of a handful the sentences can be read
+    private_seeds: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,8 @@ class Policy(_Rules):
             return self._says("requires word embeddings to be frozen", "settings.embeddings")
         if self.settings.blinded and not blinded:
             return self._says("requires the keys of facts to be blinded", "settings.blinded")
+        if self.settings.private_seeds and experiment.engine.public_seeds:
+            return self._says("requires training to draw from seeds that others do not know", "settings.private_seeds")
         return None
 
     def objection_to_plugin(self, name: str, origin: Origin) -> str | None:
@@ -145,10 +151,10 @@ class Policy(_Rules):
         return self._says(f'{what} "{name}"', "plugins.allow")
 
     def objection_to_size(self, sentences: int) -> str | None:
-        """Why the platform does not take part with this many sentences."""
-        least = self.settings.min_sentences
+        """Why the platform does not take part with this many sentences: too few of them even if it trains on all."""
+        least, rule = self._least_trained()
         if sentences < least:
-            return self._says(f"requires at least {least:,} sentences to take part", "settings.min_sentences")
+            return self._says(f"requires at least {least:,} sentences to take part", rule)
         return None
 
     def objection_to_training(self, sentences: float) -> str | None:
@@ -156,10 +162,17 @@ class Policy(_Rules):
         weights would reveal them. The objection names neither their number nor the least required, since several
         refusals would narrow it down.
         """
-        least = self.settings.min_sentences
+        least, rule = self._least_trained()
         if least and not sentences >= least:  # NaN is not enough
-            return self._says("requires more sentences behind what it sends", "settings.min_sentences")
+            return self._says("requires more sentences behind what it sends", rule)
         return None
+
+    def _least_trained(self) -> tuple[int, str]:
+        """The least number of sentences behind an update, and the rule that says so."""
+        settings = self.settings
+        if settings.min_sentences >= settings.min_trained:
+            return settings.min_sentences, "settings.min_sentences"
+        return settings.min_trained, "settings.min_trained"
 
     def objection_to_reply(
         self,

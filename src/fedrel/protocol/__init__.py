@@ -2,6 +2,7 @@
 
 from fedrel.protocol.algorithm import Algorithm, Scored
 from fedrel.protocol.codec import Record
+from fedrel.protocol.listing import in_key_order, rounded_down
 from fedrel.protocol.records import named_in, number_in
 from fedrel.protocol.round import Ask, Replies, Round, broadcast
 from fedrel.protocol.site import Site
@@ -16,7 +17,9 @@ __all__ = [
     "Scored",
     "Site",
     "broadcast",
+    "in_key_order",
     "named_in",
     "number_in",
+    "rounded_down",
     "task",
 ]

@@ -14,6 +14,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from fedrel.config import Experiment
+from fedrel.learning.background import Background
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import Record
 from fedrel.protocol.records import named_in, number_in
@@ -29,6 +30,8 @@ class Scored:
     """A platform's training sentences under some model. S sentences in B bags, one bag for each fact."""
 
     z: Tensor  # (S,) log-odds of p(label | sentence)
+    labels: Tensor  # (S,)
+    background: Background  # what relations score on sentences that are labelled with none
     bag: Tensor  # (S,) the bag of every sentence
     key: Tensor  # (B,) equal for equal facts, on every platform
 

@@ -141,5 +141,7 @@ class Site:
         self.notes.selected = sentences
 
     def draw(self, purpose: str) -> int:
-        """A seed that depends on (seed, round, platform, purpose) alone, so a resumed run repeats exactly."""
+        """A seed that depends on (seed, round, platform, purpose) alone, so a resumed run repeats exactly. Whoever
+        knows the site's seed can repeat what was drawn: in a federation it is the platform's secret.
+        """
         return derive(self.seed, self.round, self.name, purpose)

@@ -30,7 +30,7 @@ from fedrel.experiment.execution import Execution
 from fedrel.experiment.parties import Coordination, coordinate
 from fedrel.federation.channel import Channel, ClosedError
 from fedrel.federation.kits.kit import open_kit
-from fedrel.federation.nodes.exchange import TICK, Exchange, Sealed, StoppedError
+from fedrel.federation.nodes.exchange import REFUSES, TICK, Exchange, Sealed, StoppedError
 from fedrel.federation.nodes.processes import NO_SPACE
 from fedrel.federation.nodes.status import Status, read_status, status_file, write_status
 from fedrel.federation.signing import BEGIN
@@ -203,7 +203,7 @@ class Conductor:
             self.coordination.welcome(name, answer.read() if isinstance(answer, Sealed) else answer)
             return True
         except (UserError, BadReplyError) as error:
-            final = isinstance(answer, Failure) and answer.why.startswith("the platform refuses")
+            final = isinstance(answer, Failure) and answer.why.startswith(REFUSES)
             self.failures[name] = _TRIES if final else self.failures.get(name, 0) + 1
             self._failed(name, str(error))
             return False
@@ -227,10 +227,15 @@ class Conductor:
             return False
 
     def _require_hope(self) -> None:
-        """Raises UserError if a round was repeated several times because replies that did arrive were refused: they
-        would be again, and every attempt makes platforms send more.
+        """Raises UserError if a round was repeated several times because replies that did arrive were refused, or
+        platforms that take part refused to reply: they would again, and every attempt makes platforms send more.
         """
-        refused = {name: it["why"] for name, it in self.status.platforms.items() if it["why"].startswith("refused: ")}
+        assert self.coordination is not None
+        refused = {
+            name: it["why"]
+            for name, it in self.status.platforms.items()
+            if it["why"].startswith("refused: ") or (it["why"].startswith(REFUSES) and name in self.coordination.joined)
+        }
         count = {name: self.status.platforms[name]["failures"] for name in refused}
         again = {name for name in refused if count[name] > self.refused.get(name, (0, 0))[1]}
         self.refused = {name: (self.refused.get(name, (0, 0))[0] + 1, count[name]) for name in again}

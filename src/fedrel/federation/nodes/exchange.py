@@ -37,6 +37,7 @@ SLACK = 15.0  # seconds beyond a platform's own deadline, in which its own reaso
 SLOWEST = 10_000  # bytes a second, for which a deadline makes allowance
 MOST_BEGIN = 64 * 2**10  # bytes of a reply to `begin`
 TICK = 0.2
+REFUSES = "the platform refuses"
 _MOST_WHY = 500  # characters of a reason that is not signed
 
 
@@ -240,7 +241,7 @@ class Exchange:
             )
             self._ask(name, round_)
         elif reply.state == "refused":
-            self._finish(name, Failure(f"the platform refuses: {reply.why}"))
+            self._finish(name, Failure(f"{REFUSES}: {reply.why}"))
         elif reply.state != "done" or payload is None:
             self._finish(name, Failure(reply.why or "no answer"))
         elif it.after_begin is not None:
