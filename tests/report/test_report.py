@@ -422,6 +422,24 @@ def test_hostile_names_of_labels_are_escaped(tmp_path: Path, classes: int) -> No
     assert HOSTILE in page.text
 
 
+def test_an_audit_is_shown_and_what_it_says_is_escaped(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    assert "curious coordinator" not in page_of(folder)[0]
+    measure = {"value": 0.9123, "chance": 0.5, "interval": [0.8, 0.95]}
+    found = {"wants": HOSTILE, "verdict": "succeeds", "measures": {"auc": measure}}
+    silent = {"wants": "words", "verdict": "does not apply: none is sent", "measures": {}}
+    report = {"rounds": 20, "members": 1000, "non_members": 990, "attacks": [found, silent]}
+    dump(folder, "audit.json", report)
+    html = page_of(folder)[0]
+    assert "What a curious coordinator could find out" in html
+    assert "0.912" in html and "0.800 to 0.950" in html and "does not apply: none is sent" in html
+    assert HOSTILE not in html
+    for broken in ({**report, "members": "many"}, {**report, "attacks": [{**found, "measures": {"auc": 1}}]}):
+        dump(folder, "audit.json", broken)
+        with pytest.raises(UserError, match=r"audit\.json: unreadable"):
+            write_report(folder)
+
+
 def test_entities_that_overlap_keep_every_word(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     details = json.loads((folder / "details.json").read_text(encoding="utf-8"))

@@ -75,7 +75,8 @@ class FinalModel(Attack):
     """A sentence in anybody's text, from the finished model alone.
 
     The sentence's log-odds under the model, less their mean under shadow models: further federations of the same
-    settings, each trained on a random half of the sentences that are asked about. `shadows` (m, N) are their log-odds.
+    settings, each trained on a random half of the sentences that are asked about, and on all other text. So the
+    attacker knows everything but the answer, which is the worst case. `shadows` holds their log-odds, (N,) each.
     """
 
     name = "model"

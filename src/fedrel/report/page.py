@@ -157,14 +157,22 @@ def _audit(folder: Path) -> dict[str, Any] | None:
         return None
     report = _json(path, _text(folder, path.name), _AUDIT)
     try:
-        rows = [
-            {**attack, "rows": [(name, it["value"], *it["interval"], it["chance"]) for name, it in found.items()]}
-            for attack in report["attacks"]
-            for found in [attack["measures"]]
-        ]
-    except (KeyError, TypeError, AttributeError):
-        raise UserError(f"{path}: unreadable (an attack has no measures); delete it, or audit again") from None
-    return {**report, "attacks": rows}
+        return {
+            **{name: int(report[name]) for name in ("rounds", "members", "non_members")},
+            "attacks": [
+                {
+                    "wants": shown(attack["wants"]),
+                    "verdict": shown(attack["verdict"]),
+                    "rows": [
+                        (name, *map(float, (it["value"], *it["interval"], it["chance"])))
+                        for name, it in attack["measures"].items()
+                    ],
+                }
+                for attack in report["attacks"]
+            ],
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: unreadable (not in fedrel's format); delete it, or audit again") from None
 
 
 def _is_square(rows: Any, size: int) -> bool:
