@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrel.algorithms.evidence import Evidence, answers, hear
+from fedrel.algorithms.best_evidence import answers, hear
+from fedrel.algorithms.evidence import Evidence
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.lazy_mil import LazyMIL
 from fedrel.denoisers import log_odds

@@ -13,31 +13,28 @@ platforms add up z_r and z_r² over theirs. A sentence of r that scores less tha
 mean trains only in a `rest` of the rounds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from fedrel.algorithms.best_evidence import answers, background_of, best_of_bags, hear, keep, pooled
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
-from fedrel.learning.background import Background
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
 from fedrel.protocol import (
     Ask,
     Record,
-    Replies,
     Round,
     Scored,
     Site,
     broadcast,
     in_key_order,
     named_in,
-    rounded_down,
     task,
 )
-from fedrel.util.seeds import generator
 
 
 @dataclass(frozen=True)
@@ -98,15 +95,13 @@ class Evidence(FedAvg):
         """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
         weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        if self.rest < 1:
-            z, background = site.model.label_and_background_odds(site.shard, site.first_relation, self.view)
-            site.scratch |= {"background": background.if_enough().named()}
-        else:
-            z = site.model.label_log_odds(site.shard, self.view)  # (S,)
+        summed = site.first_relation if self.rest < 1 else 0  # labels below it; without a bar, none
+        z, background = site.model.label_and_background_odds(site.shard, summed, self.view)  # z: (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
         keys = site.lasting_keys() if self.memory else site.fact_keys()
         bags, entry = in_key_order(keys, fact)
-        site.scratch |= {"weights": weights, "seen": Named(z=z, fact=fact, entry=entry)}
+        seen = Named(z=z, fact=fact, entry=entry)
+        site.scratch |= {"weights": weights, "seen": seen, "background": background.if_enough().named()}
         return {"evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags])}
 
     @task(background={"sentences": "i64 counts", "total": "f64 relations", "squares": "f64 relations"})
@@ -122,13 +117,11 @@ class Evidence(FedAvg):
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
         margin = self.margin_at(site.round, site.training.rounds)
         chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"][seen["entry"]] - margin)
-        fact = seen["fact"][bag[chosen]]
-        if "bars" not in message:
-            site.select(chosen[fact])
-            return chosen
-        states = seen["z"][chosen] >= named_in(message, "bars")["z"][site.shard.labels[chosen]]
+        fact, states = seen["fact"][bag[chosen]], torch.ones_like(chosen, dtype=torch.bool)
+        if "bars" in message:
+            states = seen["z"][chosen] >= named_in(message, "bars")["z"][site.shard.labels[chosen]]
         site.select(chosen[fact & states])
-        drawn = torch.rand(len(chosen), generator=generator(site.draw("rest"), chosen.device)) < self.rest
+        drawn = torch.rand(len(chosen), generator=torch.Generator().manual_seed(site.draw("rest"))) < self.rest
         return chosen[~fact | states | drawn]
 
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
@@ -143,49 +136,3 @@ class Evidence(FedAvg):
             kept = keep(seen.z, seen.bag, facts, named_in(told[name], "best")["best"] - self.margin)
             found[name] = kept[seen.z[kept] >= bars[seen.labels[kept]]]
         return found
-
-
-def best_of_bags(z: Tensor, bag: Tensor, bags: int, rounding: float) -> Tensor:
-    """(bags,) the highest value among the sentences of each bag, rounded down, from z (S,) and the bag of each sentence
-    (S,).
-    """
-    return rounded_down(torch.full((bags,), -torch.inf).scatter_reduce_(0, bag, z, "amax"), rounding)
-
-
-def keep(z: Tensor, bag: Tensor, fact: Tensor, bar: Tensor) -> Tensor:
-    """Places of the sentences that reach the bar of their fact, (facts,) in the order of the bags that are facts; bags
-    that are no facts have no bar.
-    """
-    bars = torch.full((len(fact),), -torch.inf).masked_scatter(fact, bar)
-    return (z >= bars[bag]).nonzero().squeeze(1)
-
-
-def hear(heard: Named, shown: Replies, everyone: tuple[str, ...], *, remember: bool) -> Named:
-    """What all platforms said last: those of this round anew, others as before."""
-    heard = heard.to(torch.device("cpu"))  # where replies are, and a resumed state may not be
-    said = {everyone.index(platform): named_in(reply, "evidence") for platform, reply in shown.items()}
-    kept = ~torch.isin(heard["platform"], torch.tensor(list(said))) & remember
-    return Named(
-        key=torch.cat([heard["key"][kept], *(entry["key"] for entry in said.values())]),
-        platform=torch.cat([heard["platform"][kept], *(torch.full_like(it["key"], who) for who, it in said.items())]),
-        best=torch.cat([heard["best"][kept], *(entry["best"] for entry in said.values())]),
-    )
-
-
-def answers(heard: Named, shown: Replies) -> dict[str, Record]:
-    """For each platform, the best of everybody's evidence for its own facts, in its own order."""
-    keys, place = torch.unique(heard["key"], return_inverse=True)
-    best: Tensor = torch.full((len(keys),), -torch.inf).scatter_reduce_(0, place, heard["best"], "amax")
-    asked = {platform: named_in(reply, "evidence")["key"] for platform, reply in shown.items()}
-    return {platform: {"best": Named(best=best[torch.searchsorted(keys, key)])} for platform, key in asked.items()}
-
-
-def background_of(sums: Replies) -> Background:
-    """What the platforms that answered say together of their sentences without a relation."""
-    return pooled(Background.of_named(named_in(reply, "background")) for reply in sums.values())
-
-
-def pooled(backgrounds: Iterable[Background]) -> Background:
-    """The sum of several, of which there is at least one."""
-    first, *others = backgrounds
-    return sum(others, first)
