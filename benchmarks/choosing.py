@@ -4,9 +4,9 @@
 
 FOLDER is a set of distant supervision in the OpenNRE format whose test was labelled by people, and of whose training
 sentences some say whether they express their relation (`expressed`). These are taken out of train, with all sentences
-of their pairs, and play the part of verdicts that somebody gave on held-out text. Every row of METHODS is trained with
-every rate and seed for at most 60 rounds, 20 platforms, all active. Every few rounds each criterion and `ap_human` on
-test are measured.
+of their pairs, and play the part of verdicts that somebody gave on held-out text. Every row of METHODS (`--rows`) is
+trained with every rate and seed for 60 rounds (`--rounds`), 20 platforms, all active. Every few rounds each criterion
+and `ap_human` on test are measured.
 
 Prints as JSON, for each criterion: Spearman's rank correlation with `ap_human` over the runs, each at its best round by
 plain dev; and how much `ap_human` is lost by choosing method, rate and round with it, beside the best that there is
@@ -42,7 +42,7 @@ METHODS: dict[str, list[str]] = {
 RATES = (0.1, 0.3, 0.5)
 VERDICTS = (30, 100, 300)
 DRAWS = 40  # of so many verdicts from all
-ROUNDS, EVERY = 60, 5  # trained, and between two measurements
+EVERY = 5  # rounds between two measurements
 PLAIN, BOTH, HIDDEN = "dev", "dev, both views", "dev, names hidden"
 
 
@@ -200,7 +200,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("choosing.jsonl"))
     parser.add_argument("--figure", type=Path, help="a PNG: what is lost over the number of verdicts")
+    parser.add_argument("--rows", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--platforms", type=int, default=20)
     parser.add_argument("--vectors", default="glove")
     parser.add_argument("--workers", type=int, default=2)
@@ -210,10 +212,10 @@ def main() -> None:
     if not folder.is_dir():
         without_judged(args.data, folder)
     wanted = []
-    for row, rate, seed in product(METHODS, RATES, range(1, args.seeds + 1)):
+    for row, rate, seed in product(args.rows, RATES, range(1, args.seeds + 1)):
         settings = [
             *("data.source=opennre", f"data.path={folder}", "data.allow_overlap=true", f"training.lr={rate}"),
-            f"training.rounds={ROUNDS}",
+            f"training.rounds={args.rounds}",
             *(f"extractor.vectors={args.vectors}", f"partition.platforms={args.platforms}", f"seed={seed}"),
             *("engine.workers=1", f"engine.device={args.device}", "engine.save_every=100000", *METHODS[row]),
         ]

@@ -45,11 +45,6 @@ def answers(heard: Named, shown: Replies) -> dict[str, Record]:
     return {platform: {"best": Named(best=best[torch.searchsorted(keys, key)])} for platform, key in asked.items()}
 
 
-def background_of(sums: Replies) -> Background:
-    """What the platforms that answered say together of their sentences without a relation."""
-    return pooled(Background.of_named(named_in(reply, "background")) for reply in sums.values())
-
-
 def pooled(backgrounds: Iterable[Background]) -> Background:
     """The sum of several, of which there is at least one."""
     first, *others = backgrounds

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedrel.algorithms.best_evidence import answers, background_of, best_of_bags, hear, keep, pooled
+from fedrel.algorithms.best_evidence import answers, best_of_bags, hear, keep, pooled
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
+from fedrel.learning.background import Background
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
 from fedrel.protocol import (
@@ -85,7 +86,7 @@ class Evidence(FedAvg):
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
         told = answers(heard, shown)
         if self.rest < 1 and (sums := (yield broadcast("sum_up", list(shown)))):
-            bars = background_of(sums).bar(self.bar_at(hub.round, hub.training.rounds))
+            bars = Background.of_named(hub.total(sums, "background")).bar(self.bar_at(hub.round, hub.training.rounds))
             told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in told.items()}
         replies = yield Ask("train", told)
         return {"weights": hub.mean(weights, replies, "weights", by="sentences"), "heard": heard}

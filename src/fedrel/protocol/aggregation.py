@@ -1,4 +1,4 @@
-"""The mean of the models in platforms' replies."""
+"""Means of the models in platforms' replies, and plain sums of their numbers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,21 @@ def mean(base: Named, replies: Replies, field: str, *, by: str | None, how: Robu
     if how.aggregation == "median":
         return coordinate_median(base, models)
     return (trimmed_mean if how.aggregation == "trimmed" else krum)(base, models, how.liars)
+
+
+def total(replies: Replies, field: str) -> Named:
+    """The sum of a reply's tensors, which are of the same names, types and shapes everywhere; a platform with nothing
+    to say is left out. Raises KeyError if all are.
+    """
+    spoken = iter(named_in(reply, field) for reply in replies.values() if field in reply)
+    first = next(spoken, None)
+    if first is None:
+        raise KeyError(field)
+    summed = Named((name, tensor.clone()) for name, tensor in first.items())
+    for numbers in spoken:
+        for name, tensor in summed.items():
+            tensor += numbers[name]
+    return summed
 
 
 @dataclass(frozen=True)

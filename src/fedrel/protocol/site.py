@@ -13,7 +13,7 @@ from fedrel.encoding.shard import Shard
 from fedrel.errors import UserError
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-from fedrel.protocol.aggregation import mean
+from fedrel.protocol.aggregation import mean, total
 from fedrel.protocol.codec import Record
 from fedrel.protocol.round import Replies
 from fedrel.util.seeds import derive
@@ -135,6 +135,10 @@ class Site:
         if by is not None and self.weighable is not None and by not in self.weighable:
             raise TypeError(f'mean(by="{by}"): declare the field as "sentences" or "weight" in @task')
         return mean(base, replies, field, by=by, how=self.robust)
+
+    def total(self, replies: Replies, field: str) -> Named:
+        """The sum of the tensors in a field of the replies, whose names, types and shapes are the same everywhere."""
+        return total(replies, field)
 
     def select(self, sentences: Tensor) -> None:
         """Notes which sentences, by their places in the shard, the method selected; only a simulation ever reads it."""
