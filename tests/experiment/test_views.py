@@ -1,5 +1,9 @@
 """Runs in which names are hidden: what they choose, save and load, and that others are as they were."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -113,3 +117,25 @@ def test_training_hides_names_and_repeats(tmp_path):
         finished(tmp_path / name, f"extractor.hide_names={share}", "method.name=none")
         weights.append(load_model(tmp_path / name).weights["classifier.weight"])
     assert weights[0].equal(weights[1]) and not torch.allclose(weights[0], weights[2])
+
+
+def test_names_are_shown_where_hardly_a_sentence_is_without_a_relation(tmp_path):
+    world = [sys.executable, "-m", "fedrel.cli", "data", "world", "--out", tmp_path / "set", "--size", "600"]
+    subprocess.run(world, check=True, stdout=subprocess.DEVNULL)
+    train = tmp_path / "set" / "train.jsonl"
+
+    def share(*settings):
+        said = []
+        given = ["data.source=opennre", f"data.path={tmp_path / 'set'}", *settings]
+        setup = prepare(config.read(None, given), say=said.append)
+        assert setup.experiment.extractor.hide_names == setup.model.hide_names
+        assert not setup.experiment.extractor.hide_auto
+        return setup.model.hide_names, any(line.startswith("names are shown in training") for line in said)
+
+    assert share() == (0.3, False)
+    lines = train.read_text(encoding="utf-8").splitlines()
+    without = [line for line in lines if json.loads(line)["relation"] == "NA"]
+    few = set(without[len(lines) // 20 :])
+    train.write_text("\n".join(line for line in lines if line not in few) + "\n", encoding="utf-8")
+    assert share() == (0.0, True)
+    assert share("extractor.hide_names=0.2") == (0.2, False)

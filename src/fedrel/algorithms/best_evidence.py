@@ -9,6 +9,13 @@ from fedrel.learning.background import Background
 from fedrel.learning.named import Named
 from fedrel.protocol import Record, Replies, named_in, rounded_down
 
+# What `sum_up` replies: `Background`, as it travels
+SUMS = {
+    "sentences": "i64 counts",
+    **{"total": "f64 relations", "squares": "f64 relations"},
+    **{"labelled": "i64 relations counts", "own": "f64 relations", "own_squares": "f64 relations"},
+}
+
 
 def best_of_bags(z: Tensor, bag: Tensor, bags: int, rounding: float) -> Tensor:
     """(bags,) the highest value among the sentences of each bag, rounded down, from z (S,) and the bag of each sentence
@@ -49,3 +56,35 @@ def pooled(backgrounds: Iterable[Background]) -> Background:
     """The sum of several, of which there is at least one."""
     first, *others = backgrounds
     return sum(others, first)
+
+
+def rounded(z: Tensor, step: float) -> Tensor:
+    """To the middle between multiples of the step; 0: as they are."""
+    return rounded_down(z, step) + step / 2
+
+
+def stood_out(stood: Named, seen: Background, early: int) -> Named:
+    """How far relations stood out in the first rounds, added up, with this round's if it is one of these."""
+    rounds = int(stood["rounds"])
+    if rounds >= early:
+        return stood
+    now = seen.standing_out()
+    return Named(rounds=torch.tensor(rounds + 1), total=stood["total"] + now if rounds else now)
+
+
+def effective_share(sizes: Tensor) -> float:
+    """The effective number of facts with these numbers of sentences (F,), (Σk)² / Σk², as a share of them: 1 where all
+    have the same number, or where there are none.
+    """
+    k = sizes.double()
+    return float(k.sum() ** 2 / (k * k).sum() / len(k)) if len(k) else 1.0
+
+
+def one_of_each(chosen: Tensor, bag: Tensor, fact: Tensor, seed: int) -> Tensor:
+    """Of the chosen places in a bag that is a fact, one at random, and all of other bags; from the bag of every
+    sentence (S,) and whether a bag is a fact (B,). Places are in ascending order.
+    """
+    drawn = chosen[torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))]
+    bags = bag[drawn]
+    last = torch.zeros(len(fact), dtype=torch.int64).scatter_reduce_(0, bags, torch.arange(len(bags)), "amax")
+    return drawn[(last[bags] == torch.arange(len(bags))) | ~fact[bags]].sort().values

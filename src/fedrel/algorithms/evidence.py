@@ -7,10 +7,15 @@ good sentences may stay, and one that others outdo does not. A young model judge
 nearly every sentence passes, and narrows round by round. Which sentences train never leaves the platform. What is sent
 is rounded down, so that nobody recognises a sentence by it; the best of all still trains.
 
-Many facts are stated by no sentence at all, and then the best one is wrong, too. So there may be an absolute bar beside
-the relative one: sentences of pairs without a fact share the contexts and state nothing, and for each relation r the
-platforms add up z_r and z_r² over theirs. A sentence of r that scores less than `bar` standard deviations above their
-mean trains only in a `rest` of the rounds.
+Many facts are stated by no sentence at all, and then the best one is wrong, too. So there is an absolute bar beside
+the relative one, which says what is *selected*, as stating its fact. Sentences of pairs without a fact share the
+contexts and state nothing: platforms add up, for each relation r, z_r and z_r² over these and over the sentences
+labelled with r. How far the latter stand out in the first rounds, before they are learnt by heart, tells how many of
+them state r; with that, the sums of a later round give a bar on z_r (`Background.bars`). What trains does not depend
+on it: the best sentence of a fact that nobody states still shows what such facts are about.
+
+Where a few facts have most of a platform's sentences, one sentence of each fact trains in a round, drawn from those
+that are kept; or the model would learn those facts alone.
 """
 
 from collections.abc import Mapping
@@ -19,7 +24,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedrel.algorithms.best_evidence import answers, best_of_bags, hear, keep, pooled
+from fedrel.algorithms.best_evidence import (
+    SUMS,
+    answers,
+    best_of_bags,
+    effective_share,
+    hear,
+    keep,
+    one_of_each,
+    pooled,
+    rounded,
+    stood_out,
+)
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
 from fedrel.learning.background import Background
@@ -42,9 +58,10 @@ from fedrel.protocol import (
 class Evidence(FedAvg):
     """`margin`: of log-odds that a sentence may be behind the best; 0 keeps the best alone. It begins as `wide`, and
     `narrowing` is the share of all rounds that it takes. `memory`: without it only platforms of the same round are
-    compared, under keys of that round. `rounding`: z leaves as a multiple of it, rounded down; 0: exactly. `bar`:
-    standard deviations above sentences without a relation; it rises to this as the margin narrows. `rest`: the share of
-    sentences below it that train all the same, others in every round; with 1 there is no bar.
+    compared, under keys of that round. `rounding`: z leaves as a multiple of it, rounded down; 0: exactly. `early`:
+    rounds after the first in which it is found how far relations stand out; 0: there is no bar, platforms send nothing
+    for it, and what trains is what is selected. `even`: where the effective number of facts, (Σk)² / Σk² of facts with
+    k sentences on a platform, is below this share of them, one sentence of each trains in a round.
     """
 
     selects = True
@@ -55,28 +72,22 @@ class Evidence(FedAvg):
     narrowing: float = number(0.4, low=0, high=1)
     memory: bool = True
     rounding: float = number(2.0, low=0, high=100)
-    bar: float = number(2.5, low=0, high=100)
-    rest: float = number(1.0, low=0, high=1)
+    early: int = number(3, low=0, high=1_000_000)
+    even: float = number(0.3, low=0, high=1)
 
     def unsettled(self, rounds: int) -> int:
         return max(round(self.narrowing * rounds), int(self.narrowing > 0))
 
     def margin_at(self, round_: int, rounds: int) -> float:
         """Straight from `wide` to `margin`, and there it stays."""
-        return self.margin + (self.wide - self.margin) * self._left(round_, rounds)
-
-    def bar_at(self, round_: int, rounds: int) -> float:
-        """Straight from `wide` below `bar` to `bar`, and there it stays."""
-        return self.bar - self.wide * self._left(round_, rounds)
-
-    def _left(self, round_: int, rounds: int) -> float:
-        """Of the narrowing, 1 at first and 0 in the end."""
         takes = self.unsettled(rounds)
-        return max(0.0, 1 - round_ / takes) if takes else 0.0
+        left = max(0.0, 1 - round_ / takes) if takes else 0.0
+        return self.margin + (self.wide - self.margin) * left
 
     def start(self, weights: Named) -> Record:
         nothing = torch.zeros(0, dtype=torch.int64)
-        return {"weights": weights, "heard": Named(key=nothing, platform=nothing, best=torch.zeros(0))}
+        heard = Named(key=nothing, platform=nothing, best=torch.zeros(0))
+        return {"weights": weights, "heard": heard, "stood": Named(rounds=torch.tensor(0), total=torch.zeros(0))}
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         weights = named_in(state, "weights")
@@ -84,30 +95,42 @@ class Evidence(FedAvg):
         if not shown:
             return state
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
-        told = answers(heard, shown)
-        if self.rest < 1 and (sums := (yield broadcast("sum_up", list(shown)))):
-            bars = Background.of_named(hub.total(sums, "background")).bar(self.bar_at(hub.round, hub.training.rounds))
-            told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in told.items()}
+        told, stood = answers(heard, shown), named_in(state, "stood")
+        learnt = self.early and hub.round > 0  # a model that has learnt nothing tells nothing apart
+        if learnt and (sums := (yield broadcast("sum_up", list(shown)))):
+            seen = Background.of_named(hub.total(sums, "background"))
+            stood = stood_out(stood, seen, self.early)
+            if (bars := self.bars(stood, seen)) is not None:
+                told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in told.items()}
         replies = yield Ask("train", told)
-        return {"weights": hub.mean(weights, replies, "weights", by="sentences"), "heard": heard}
+        trained = hub.mean(weights, replies, "weights", by="sentences")
+        return {"weights": trained, "heard": heard, "stood": stood}
+
+    def bars(self, stood: Named, seen: Background) -> Tensor | None:
+        """(R,) for every relation, once it is known how far each stands out; until then there is none."""
+        known = int(stood["rounds"]) >= max(self.early, 1) and seen.is_enough
+        return seen.bars(stood["total"] / self.early) if known else None
 
     @task(evidence={"key": "i64 n", "best": "f32 n logodds"})
     def show(self, site: Site, message: Record) -> Record:
         """Per fact: the log-odds of its best sentence here. The weights and all log-odds wait for the answer."""
         weights, bag = named_in(message, "weights"), site.shard.bag_of_sentences()
         site.model.load(weights, site.shard)
-        summed = site.first_relation if self.rest < 1 else 0  # labels below it; without a bar, none
+        summed = site.first_relation if self.early else 0  # labels below it; without a bar, none
         z, background = site.model.label_and_background_odds(site.shard, summed, self.view)  # z: (S,)
         fact = site.shard.labels[site.shard.bag_starts[:-1]] >= site.first_relation
         keys = site.lasting_keys() if self.memory else site.fact_keys()
         bags, entry = in_key_order(keys, fact)
+        states = site.shard.labels >= site.first_relation
+        # Rounded to the middle of a step: a relation may have one sentence here, which nobody is to recognise by its z
+        background = background.with_own(rounded(z[states], self.rounding), site.shard.labels[states])
         seen = Named(z=z, fact=fact, entry=entry)
         site.scratch |= {"weights": weights, "seen": seen, "background": background.if_enough().named()}
         return {"evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags])}
 
-    @task(background={"sentences": "i64 counts", "total": "f64 relations", "squares": "f64 relations"})
+    @task(background=SUMS)
     def sum_up(self, site: Site, message: Record) -> Record:
-        """What relations score on the sentences without one, if there are enough."""
+        """What relations score on their own sentences, and on those without one if these are enough."""
         return {"background": named_in(site.scratch, "background")}
 
     @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
@@ -118,22 +141,23 @@ class Evidence(FedAvg):
         seen, bag = named_in(site.scratch, "seen"), site.shard.bag_of_sentences()
         margin = self.margin_at(site.round, site.training.rounds)
         chosen = keep(seen["z"], bag, seen["fact"], named_in(message, "best")["best"][seen["entry"]] - margin)
-        fact, states = seen["fact"][bag[chosen]], torch.ones_like(chosen, dtype=torch.bool)
+        stating = chosen
         if "bars" in message:
-            states = seen["z"][chosen] >= named_in(message, "bars")["z"][site.shard.labels[chosen]]
-        site.select(chosen[fact & states])
-        drawn = torch.rand(len(chosen), generator=torch.Generator().manual_seed(site.draw("rest"))) < self.rest
-        return chosen[~fact | states | drawn]
+            stating = (seen["z"] >= named_in(message, "bars")["z"][site.shard.labels]).nonzero().squeeze(1)
+        site.select(stating[seen["fact"][bag[stating]]])
+        alone = effective_share(torch.bincount(bag)[seen["fact"]]) < self.even
+        return one_of_each(chosen, bag, seen["fact"], site.draw("one")) if alone else chosen
 
-    def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
+    def selection(self, state: Record, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
+        bars = self.bars(named_in(state, "stood"), pooled(seen.background for seen in platforms.values()))
+        if bars is not None:
+            return {name: (it.z >= bars[it.labels]).nonzero().squeeze(1) for name, it in platforms.items()}
         best = {name: best_of_bags(it.z, it.bag, len(it.key), self.rounding) for name, it in platforms.items()}
         shown = {name: {"evidence": Named(key=it.key, best=best[name])} for name, it in platforms.items()}
         nothing = named_in(self.start(Named()), "heard")
         told = answers(hear(nothing, shown, tuple(platforms), remember=False), shown)
-        bars = pooled(seen.background for seen in platforms.values()).bar(self.bar if self.rest < 1 else -torch.inf)
         found = {}
         for name, seen in platforms.items():
             facts = torch.ones(len(seen.key), dtype=torch.bool)
-            kept = keep(seen.z, seen.bag, facts, named_in(told[name], "best")["best"] - self.margin)
-            found[name] = kept[seen.z[kept] >= bars[seen.labels[kept]]]
+            found[name] = keep(seen.z, seen.bag, facts, named_in(told[name], "best")["best"] - self.margin)
         return found

@@ -84,7 +84,7 @@ class LazyMIL(FedAvg):
         site.select(best[won])
         return best[won]
 
-    def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
+    def selection(self, state: Record, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
         best = {name: first_best(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
         ballots: Replies = {
             name: {"ballot": Named(key=seen.key, score=rounded_down(seen.z[best[name]], self.rounding))}

@@ -21,7 +21,7 @@ from fedrel.data.sources import with_metric
 from fedrel.data.store import Dataset, Ints
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import choose_method, read_experiment
-from fedrel.experiment.rates import typical_sentences, with_rate
+from fedrel.experiment.fitted import fitted
 from fedrel.report.heatmap import ASCII_SHADES, SHADES, HeatMap, require_picture, text_of, write_picture
 from fedrel.util.files import atomic_folder
 
@@ -99,7 +99,7 @@ def _write(settings: config.Experiment, dataset: Dataset, division: Division, fo
         relations = tuple(dataset.relations[int(dataset.has_na) :])
         experiment = replace(
             # the metric of the data, not of the format in which they are written
-            with_rate(with_metric(settings), typical_sentences(division), platforms=len(division.platforms)),
+            fitted(with_metric(settings), dataset, division),
             data=config.Data(  # what labels and entities are taken for is in the files
                 source=source,
                 relations=relations,

@@ -20,7 +20,7 @@ from fedrel.cli.federation import federation_extra
 from fedrel.cli.run import Settings
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import complete, read_experiment
-from fedrel.experiment.rates import with_rate
+from fedrel.experiment.fitted import fitted
 from fedrel.federation.nodes.status import ALIVE, ENDED, QUEUED
 from fedrel.util.escaping import shown
 from fedrel.util.files import run_name
@@ -75,7 +75,7 @@ def _settings(path: Path | None, given: list[str]) -> config.Experiment:
 
     read_experiment(path, given)  # reports a mistake in the file with its line
     table, _ = config.read_table(path)
-    settings = with_rate(complete(config.parse(federated(config.override(table, given)), "the experiment")), say=say)
+    settings = fitted(complete(config.parse(federated(config.override(table, given)), "the experiment")), say=say)
     return replace(settings, data=replace(settings.data, path=""))  # each party has its own
 
 

@@ -54,7 +54,10 @@ def fitting(table: Table) -> dict[str, object]:
         chosen = filled.get(part)
         if isinstance(chosen, dict) and chosen.get(key) == value:
             filled = _with_defaults(filled, defaults)
-    filled = _with_defaults(filled, {"extractor": {"hide_names": _hidden_names(filled)}})
+    extractor = filled.get("extractor", {})
+    if isinstance(extractor, dict) and "hide_names" not in extractor:
+        share = _hidden_names(filled)
+        filled["extractor"] = {**extractor, "hide_names": share, **({"hide_auto": True} if share else {})}
     training = filled.get("training", {})
     if isinstance(training, dict):
         rate = {} if "lr" in training else {"lr_auto": True}

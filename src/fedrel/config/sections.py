@@ -86,6 +86,7 @@ class Extractor:
     # share of mentions that training hides behind stand-ins; a sentence is then scored with names shown and hidden.
     # `evidence` has 0.3 by default, published methods none
     hide_names: float = number(0.0, low=0, high=0.99)
+    hide_auto: bool = False  # unless hardly a sentence of train is without a relation; where nobody named a share
     # training: of everybody's training text. public: agreed without it, from word vectors or else the coordinator's own
     # text; public+FILE: with the words of a file too. Or a file alone, one word a line
     vocabulary: str = "training"
@@ -172,7 +173,7 @@ class Experiment:
     seed: int = 1
     data: Data = field(default_factory=Data)
     partition: Partition = field(default_factory=Partition)
-    extractor: Extractor = field(default_factory=lambda: Extractor(hide_names=HIDE_NAMES))
+    extractor: Extractor = field(default_factory=lambda: Extractor(hide_names=HIDE_NAMES, hide_auto=True))
     method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
     training: Training = field(default_factory=lambda: Training(lr_auto=True))
     feedback: Feedback = field(default_factory=Feedback)

@@ -28,8 +28,8 @@ from fedrel.engines.concurrency import useful_threads
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation.federated import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
+from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
-from fedrel.experiment.rates import typical_sentences, with_rate
 from fedrel.experiment.sites import Sites
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
@@ -228,8 +228,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         division = divide(dataset, experiment.partition, experiment.seed)
     apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     # Platforms with folders of their own could be a federation, where nobody knows this beforehand
-    typical, platforms = (None, None) if apart else (typical_sentences(division), len(division.platforms))
-    experiment = with_rate(experiment, typical, platforms=platforms, say=say)
+    experiment = fitted(experiment, say=say) if apart else fitted(experiment, dataset, division, say=say)
     encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
     held_out = _held_out(dataset) if apart else {}

@@ -31,7 +31,8 @@ def case_study(runs: Sequence[tuple[str, Experiment, Path]]) -> str:
     for label, experiment, folder in runs:
         setup = prepare(experiment)
         first = first or setup
-        seen = look(setup, checkpoint.load_weights(folder / "checkpoint" / BEST))
+        state = checkpoint.load(folder / "checkpoint").state
+        seen = look(setup, checkpoint.load_weights(folder / "checkpoint" / BEST), state)
         taken[label] = None if seen is None else seen.selected
     chosen = taken[runs[0][0]]
     if first is None or chosen is None:

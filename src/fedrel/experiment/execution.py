@@ -360,7 +360,7 @@ class Execution:
         suspects = summary(it for line in lines for it in line.get("suspicions", []))
         looking = time.perf_counter()
         self.tick("looking at the training sentences")
-        seen = look(setup, best) if setup.sites.here else None
+        seen = look(setup, best, self.state) if setup.sites.here else None
         standing.add("showcase", time.perf_counter() - looking)
         selection = best_line["selection"]
         if seen is not None and setup.model.denoiser.chooses:  # of all platforms, not of one round's

@@ -39,8 +39,8 @@ from fedrel.experiment.assembly import (
     require_pairs,
     set_arithmetic,
 )
+from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
-from fedrel.experiment.rates import with_rate
 from fedrel.experiment.sites import Sites
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
@@ -137,7 +137,7 @@ def coordinate(
     experiment: Experiment, data: Path, names: Sequence[str], *, say: Callable[[str], None] = lambda line: None
 ) -> Coordination:
     """From the coordinator's own, public data, and the names of the platforms."""
-    experiment = with_rate(complete(experiment))
+    experiment = fitted(complete(experiment))
     algorithm, denoiser = choose_method(experiment.method)
     if algorithm.pools_text:
         raise UserError("centralised training needs all text in one place; use `fedrel run`")
@@ -216,7 +216,7 @@ def read_agreed(agreement: Record, allow: Callable[[Experiment], None] = lambda 
         raise UserError(f"the coordinator sent no experiment: {error}") from None
     experiment = config.parse(table, "the coordinator's experiment")
     allow(experiment)
-    return with_rate(complete(experiment))
+    return fitted(complete(experiment))
 
 
 def participate(

@@ -16,6 +16,7 @@ from fedrel.evaluation.calibration import sigmoid
 from fedrel.experiment.assembly import Setup
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Scored
+from fedrel.protocol.codec import Record
 
 _FACTS, _REJECTED = 12, 4
 
@@ -29,7 +30,7 @@ class Showcase:
     selected: Ints  # rows of facts that were selected
 
 
-def look(setup: Setup, weights: Named) -> Showcase | None:
+def look(setup: Setup, weights: Named, state: Record) -> Showcase | None:
     """Scores every sentence where it lies and selects as the method does; none for methods that use all sentences."""
     if not setup.algorithm.selects and not setup.model.denoiser.chooses:
         return None
@@ -42,9 +43,11 @@ def look(setup: Setup, weights: Named) -> Showcase | None:
         z, background = setup.model.label_and_background_odds(site.shard, site.first_relation, setup.algorithm.view)
         scores[site.shard.rows], holders[site.shard.rows] = z.numpy(), number
         labels, bag = site.shard.labels, site.shard.bag_of_sentences()
+        states = labels >= site.first_relation
+        background = background.with_own(z[states], labels[states])
         platforms[name] = Scored(z, labels, background, bag, site.lasting_keys())
     if setup.algorithm.selects:
-        places = setup.algorithm.selection(platforms)
+        places = setup.algorithm.selection(state, platforms)
     else:  # the denoiser chooses within bags
         places = {name: first_best(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}
     selected = np.concatenate([setup.sites.rows_in_order(name)[it.numpy()] for name, it in places.items()])

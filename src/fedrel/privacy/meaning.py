@@ -54,8 +54,10 @@ MEANINGS = (
     ),
     Meaning(
         "background/*",
-        "for every relation, the sum of its log-odds, or of their squares, over your sentences without a relation",
-        "how much such sentences look like each relation on average; of fewer than 30 sentences nothing is sent",
+        "for every relation: how many of your sentences are labelled with it, and sums of its log-odds, and of their "
+        "squares, over these (each rounded) and over your sentences without a relation",
+        "how many sentences of each label you hold, and how clearly they state it on average; with fewer than 30 "
+        "sentences without a relation nothing is sent",
     ),
     Meaning(
         "log/p",

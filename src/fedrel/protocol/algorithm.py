@@ -31,7 +31,7 @@ class Scored:
 
     z: Tensor  # (S,) log-odds of p(label | sentence)
     labels: Tensor  # (S,)
-    background: Background  # what relations score on sentences that are labelled with none
+    background: Background  # what relations score on their own sentences and on those labelled with none
     bag: Tensor  # (S,) the bag of every sentence
     key: Tensor  # (B,) equal for equal facts, on every platform
 
@@ -86,9 +86,9 @@ class Algorithm(ABC):
         """Tensors of the last round to be logged in metrics.jsonl; None: nothing."""
         return None
 
-    def selection(self, platforms: Mapping[str, Scored]) -> Mapping[str, Tensor]:
-        """For reports, where the method `selects`: the sentences, by place, that each platform would train on if the
-        model gave these log-odds.
+    def selection(self, state: Record, platforms: Mapping[str, Scored]) -> Mapping[str, Tensor]:
+        """For reports, where the method `selects`: the sentences, by place, that each platform would select after
+        these rounds if the model gave these log-odds.
         """
         raise NotImplementedError(f"{type(self).__name__} says that it selects sentences, and not which")
 
