@@ -17,7 +17,7 @@ ROOT = Path(fedrel.__file__).parent
 LAYERS = [
     ["errors", "version", "config"],
     ["util", "sandbox"],
-    ["kernels", "corpus"],
+    ["kernels", "corpus", "pages"],
     ["alignment", "data"],
     ["encoding"],
     ["extractors", "denoisers"],
@@ -82,7 +82,7 @@ def _reachable(package: str, edges: dict[str, set[str]]) -> set[str]:
 _HOLDS = {
     **{"errors": "one sentence, exit code 2", "version": "", "config": "experiment.toml"},
     **{"util": "files, processes, seeds, plug-ins", "sandbox": "Landlock, seccomp"},
-    **{"kernels": "compiled loops", "corpus": "readers of formats"},
+    **{"kernels": "compiled loops", "corpus": "readers of formats", "pages": "what web pages share"},
     **{"alignment": "knowledge base, names in text", "data": "columnar store, partition"},
     **{"encoding": "sentences to tensors"},
     **{"extractors": "sentence encoders", "denoisers": "bags of sentences"},
