@@ -30,7 +30,8 @@ from fedrel.corpus.rules import Rules
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
 from fedrel.extraction import extractor_of
-from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
+from fedrel.extraction.facts import Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
+from fedrel.extraction.forms import WRITERS
 from fedrel.extraction.general import FOLDER, GeneralExtractor, introduction
 from fedrel.util.files import open_atomic
 
@@ -44,7 +45,7 @@ _LEFT_OUT = {
 
 def extract(
     text: Annotated[Path, typer.Option("--text", help="A file or folder of text, in any format that is read.")],
-    out_: Annotated[Path, typer.Option("--out", help="facts.jsonl, facts.csv or facts.nt")],
+    out_: Annotated[Path, typer.Option("--out", help="facts.jsonl, .csv, .ttl, .jsonld or .nt")],
     model: Annotated[
         Path | None, typer.Option("--model", help="The folder of a run, or its model folder; else the general model.")
     ] = None,
