@@ -28,7 +28,7 @@ LAYERS = [
     ["engines"],
     ["experiment"],
     ["extraction", "sweeps", "report", "conformance", "audit"],
-    ["review", "federation"],
+    ["review", "explore", "federation"],
     ["cli"],
 ]
 
@@ -95,7 +95,7 @@ _HOLDS = {
     **{"experiment": "one run, the saved model"},
     **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
     **{"conformance": "check-plugin", "audit": "attacks, measured"},
-    **{"review": "page for judges", "federation": "kits, nodes, transport"},
+    **{"review": "page for judges", "explore": "page of facts", "federation": "kits, nodes, transport"},
     **{"cli": "the fedrel command"},
 }
 _WIDE, _ROW, _GAP = 960, 52, 8

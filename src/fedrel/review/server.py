@@ -16,7 +16,8 @@ from fedrel.errors import UserError
 from fedrel.feedback.store import LONGEST_USER, RIGHT, UNKNOWN, WRONG, Store
 from fedrel.pages.access import is_same_origin
 from fedrel.pages.site import Form, Refused, Site, form_of
-from fedrel.review.queue import Item, Queue, Standing, direction, readable
+from fedrel.pages.wording import direction, readable
+from fedrel.review.queue import Item, Queue, Standing
 
 _LONGEST_LOOK = 600_000  # milliseconds; whoever takes longer was away
 _YEAR = 365 * 24 * 3600
