@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -56,12 +57,16 @@ class Filter:
     document: str = ""
     entity: str = ""  # id of the head or the tail
 
+    @property
+    def match(self) -> str:
+        """The words as an expression of FTS5; "" if there are none."""
+        return " ".join(f'"{token}"*' for token in _WORD.findall(self.words[:_LONGEST_QUERY]))
+
     def where(self) -> tuple[str, list[object]]:
-        """As a condition of SQL on the table `facts`, with its values."""
+        """As a condition of SQL on the table `facts`, with its values. What the words match is in the table `hits`."""
         conditions, values = ["1"], list[object]()
-        if tokens := _WORD.findall(self.words[:_LONGEST_QUERY]):
-            conditions.append("number IN (SELECT rowid FROM words WHERE words MATCH ?)")
-            values.append(" ".join(f'"{token}"*' for token in tokens))
+        if self.match:
+            conditions.append("number IN (SELECT number FROM hits)")
         for column, chosen in (("relation", self.relations), ("standing", self.standings)):
             if chosen:
                 conditions.append(f"{column} IN ({', '.join('?' * len(chosen))})")
@@ -157,9 +162,14 @@ class Index:
         return cls(path)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for each request, since requests are answered by several threads."""
+    def _reading(self, wanted: Filter | None = None) -> Iterator[sqlite3.Connection]:
+        """A connection of its own for each request, since requests are answered by several threads, with what the words
+        of a filter match, which is looked up once.
+        """
         with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as connection:
+            if wanted is not None and wanted.match:
+                connection.execute("CREATE TEMP TABLE hits (number INTEGER PRIMARY KEY)")
+                connection.execute("INSERT INTO hits SELECT rowid FROM words WHERE words MATCH ?", [wanted.match])
             yield connection
 
     def __len__(self) -> int:
@@ -171,12 +181,19 @@ class Index:
         where, values = wanted.where()
         columns = ", ".join(Row.__slots__)
         query = f"SELECT {columns} FROM facts WHERE {where} ORDER BY {ORDERS[order][1]} LIMIT ? OFFSET ?"
-        with self._reading() as connection:
+        free, free_values = replace(wanted, relations=(), standings=()).where()
+        kinds = f"SELECT relation, standing, count(*) FROM facts WHERE {free} GROUP BY relation, standing"
+        relations, standings = Counter[str](), Counter[str]()
+        total = 0
+        with self._reading(wanted) as connection:
             rows = [Row(*row) for row in connection.execute(query, [*values, limit, offset])]
-            [(total,)] = connection.execute(f"SELECT count(*) FROM facts WHERE {where}", values)
-            relations = _counts(connection, "relation", replace(wanted, relations=()))
-            standings = _counts(connection, "standing", replace(wanted, standings=()))
-        return Found(rows, total, relations, standings)
+            for relation, standing, count in connection.execute(kinds, free_values):
+                of_relation = not wanted.relations or relation in wanted.relations
+                of_standing = not wanted.standings or standing in wanted.standings
+                relations[relation] += count * of_standing
+                standings[standing] += count * of_relation
+                total += count * (of_relation and of_standing)
+        return Found(rows, total, dict(relations.most_common()), dict(standings))
 
     def fact(self, number: int) -> Fact | None:
         """A fact by its number."""
@@ -188,7 +205,7 @@ class Index:
         """All facts that a filter lets through."""
         where, values = wanted.where()
         query = f"SELECT line FROM facts JOIN lines USING (number) WHERE {where} ORDER BY {ORDERS[order][1]}"
-        with self._reading() as connection:
+        with self._reading(wanted) as connection:
             for (line,) in connection.execute(query, values):
                 yield from_json(line)
 
@@ -201,7 +218,7 @@ class Index:
             SELECT min(CAST(confidence * {BINS} AS INTEGER), {BINS - 1}) AS bin, count(*), avg(confidence),
               sum(correct IS NOT NULL OR standing != ''), sum(coalesce(correct, standing = 'known'))
             FROM facts WHERE {where} GROUP BY bin ORDER BY bin"""
-        with self._reading() as connection:
+        with self._reading(wanted) as connection:
             found = connection.execute(query, values).fetchall()
         return [Bin(at / BINS, (at + 1) / BINS, *counts) for at, *counts in found]
 
@@ -254,9 +271,3 @@ def _add(
     for name in {it.document for it in fact.support}:
         place = documents.setdefault(name, len(documents) + 1)
         connection.execute("INSERT INTO mentions VALUES (?, ?)", (place, number))
-
-
-def _counts(connection: sqlite3.Connection, column: str, wanted: Filter) -> dict[str, int]:
-    where, values = wanted.where()
-    query = f"SELECT {column}, count(*) AS n FROM facts WHERE {where} GROUP BY {column} ORDER BY n DESC, {column}"
-    return dict(connection.execute(query, values).fetchall())
