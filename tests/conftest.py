@@ -12,6 +12,7 @@ from hypothesis import settings
 from typer.testing import CliRunner
 
 from fedrel.cli.app import app
+from tests.browsers import launched
 
 # Busy machines are slow at times, and a test that fails should fail again.
 settings.register_profile("fedrel", deadline=None, derandomize=True)
@@ -77,3 +78,10 @@ def refused(fedrel: Callable[..., Outcome], tmp_path, monkeypatch) -> Callable[.
 
 def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[object]:
+    """A browser without pages."""
+    with launched() as browser:
+        yield browser

@@ -17,7 +17,7 @@ ROOT = Path(fedrel.__file__).parent
 LAYERS = [
     ["errors", "version", "config"],
     ["util", "sandbox"],
-    ["kernels", "corpus"],
+    ["kernels", "corpus", "pages"],
     ["alignment", "data"],
     ["encoding"],
     ["extractors", "denoisers"],
@@ -28,7 +28,7 @@ LAYERS = [
     ["engines"],
     ["experiment"],
     ["extraction", "sweeps", "report", "conformance", "audit"],
-    ["review", "federation"],
+    ["review", "explore", "federation"],
     ["cli"],
 ]
 
@@ -82,7 +82,7 @@ def _reachable(package: str, edges: dict[str, set[str]]) -> set[str]:
 _HOLDS = {
     **{"errors": "one sentence, exit code 2", "version": "", "config": "experiment.toml"},
     **{"util": "files, processes, seeds, plug-ins", "sandbox": "Landlock, seccomp"},
-    **{"kernels": "compiled loops", "corpus": "readers of formats"},
+    **{"kernels": "compiled loops", "corpus": "readers of formats", "pages": "what web pages share"},
     **{"alignment": "knowledge base, names in text", "data": "columnar store, partition"},
     **{"encoding": "sentences to tensors"},
     **{"extractors": "sentence encoders", "denoisers": "bags of sentences"},
@@ -95,7 +95,7 @@ _HOLDS = {
     **{"experiment": "one run, the saved model"},
     **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
     **{"conformance": "check-plugin", "audit": "attacks, measured"},
-    **{"review": "page for judges", "federation": "kits, nodes, transport"},
+    **{"review": "page for judges", "explore": "page of facts", "federation": "kits, nodes, transport"},
     **{"cli": "the fedrel command"},
 }
 _WIDE, _ROW, _GAP = 960, 52, 8

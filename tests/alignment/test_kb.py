@@ -628,3 +628,34 @@ def test_too_many_types_are_refused(folder, monkeypatch):
 def test_what_is_quoted_from_a_file_is_short_and_on_one_line():
     assert quoted('a "b"\nc') == r'"a \"b\"\nc"'
     assert quoted("x" * 100) == '"' + "x" * 60 + '…"'
+
+
+# ------------------------------------------------------------------------------------------- what it says of facts
+
+
+def test_the_name_of_an_entity_is_the_first_that_its_files_give(folder):
+    kb = tsv(folder)
+    assert [kb.name(number) for number in range(3)] == ["Ann Lee", "Bonn", "Rhine"]
+    triples = write(folder / "kb.csv", "head,relation,tail\nQ1,born,Q2\n")
+    assert [load(triples).name(number) for number in range(2)] == ["Q1", "Q2"]
+    alternative = f'<http://x.org/Q1> <{SKOS}altLabel> "A. Lee" .\n'
+    later = NT.replace("# people\n", f"# people\n{alternative}")
+    assert load(write(folder / "kb.nt", later)).name(0) == "Ann Lee"
+
+
+def test_the_objects_of_a_subject(folder):
+    kb = tsv(folder)
+    found = {(name, head): kb.objects(number, head) for number, name in enumerate(kb.relations) for head in range(3)}
+    assert {key: objects for key, objects in found.items() if objects} == {
+        ("born", 0): [1],
+        ("lives", 0): [1],
+        ("near", 1): [2],
+    }
+
+
+@pytest.mark.parametrize(("subjects", "with_two", "functional"), [(20, 1, True), (20, 2, False), (19, 0, False)])
+def test_a_functional_relation_has_one_object_for_nearly_every_subject(folder, subjects, with_two, functional):
+    entities = "".join(f"P{n}\tPER\tname {n}\n" for n in range(subjects + 2))
+    triples = "".join(f"P{n}\tborn\tP{subjects}\n" for n in range(subjects))
+    triples += "".join(f"P{n}\tborn\tP{subjects + 1}\n" for n in range(with_two))
+    assert tsv(folder, entities, triples).functional == ({0} if functional else set())

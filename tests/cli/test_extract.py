@@ -78,7 +78,7 @@ def test_json_lines_the_surest_first(fedrel, here):
     lines = (here / "facts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     facts = [from_json(line) for line in lines]
     assert [set(strict(line)) for line in lines] == [
-        {"head", "relation", "tail", "confidence", "log_odds", "known", "sentences", "support"}
+        {"head", "relation", "tail", "confidence", "log_odds", "known", "instead", "sentences", "support"}
     ] * len(lines)
     assert {(it.head, it.tail) for it in facts} == {
         *(("Q1", "Q8"), ("Q3", "Q8"), ("Q3", "Q9"), ("Q1", "Q9")),  # one document: its Meler is Ann
@@ -215,8 +215,8 @@ def wrong(refused, tmp_path):
     ("changed", "says"),
     [
         ({"--out": "facts.jsnl"}, '--out facts.jsnl: ".jsnl" is no form of facts; did you mean ".jsonl"?'),
-        ({"--out": "facts"}, '--out facts: "" is no form of facts; there is .csv, .jsonl, .nt'),
-        ({"--out": "facts.ttl"}, '--out facts.ttl: ".ttl" is no form of facts; there is .csv, .jsonl, .nt'),
+        ({"--out": "facts"}, '--out facts: "" is no form of facts; there is .csv, .jsonl, .jsonld, .nt, .ttl'),
+        ({"--out": "facts.rdf"}, '--out facts.rdf: ".rdf" is no form of facts; there is .csv, .jsonl, .jsonld,'),
         ({"--out": "folder.csv"}, "--out folder.csv: this is a folder; name a file"),
         ({"--out": "kb.csv", "--kb": "kb.csv"}, "--out kb.csv: this is what is read; choose another name"),
         ({"--out": "t.jsonl", "--text": "t.jsonl"}, "--out t.jsonl: this is what is read; choose another name"),

@@ -367,7 +367,7 @@ def check_places(documents, facts, names) -> None:
             assert support.text[slice(*support.head)].lower() in names[fact.head]
             assert support.text[slice(*support.tail)].lower() in names[fact.tail]
         best = fact.support[0]
-        assert (fact.head_name, fact.tail_name) == (best.text[slice(*best.head)], best.text[slice(*best.tail)])
+        assert (fact.head_text, fact.tail_text) == (best.text[slice(*best.head)], best.text[slice(*best.tail)])
 
 
 def test_offsets_count_characters_also_after_those_of_four_bytes(extractor, people):

@@ -18,8 +18,9 @@ from fedrel.errors import UserError
 from fedrel.feedback import database, exchange
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store, Verdict
 from fedrel.feedback.stored_verdicts import keys_of
+from fedrel.pages.wording import readable
 from fedrel.review import queue as queues
-from fedrel.review.queue import Queue, Standing, parts, readable
+from fedrel.review.queue import Queue, Standing, parts
 from tests.processes import start
 from tests.review.browser.small_platform import (
     HEBREW,

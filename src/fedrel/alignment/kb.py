@@ -18,6 +18,8 @@ from fedrel.errors import UserError
 
 AMBIGUOUS = "ambiguous name"
 LEAST_SHARE = 0.01  # of a relation's triples: rarer combinations of types are taken for mistakes
+LEAST_FUNCTIONAL = 0.95  # of the subjects of a functional relation have a single object
+LEAST_SUBJECTS = 20  # of a relation; of fewer, nothing can be said
 MOST_COMBINATIONS = 2**63 - 1  # of a relation and two types: each must fit into 64 bits
 
 
@@ -56,6 +58,11 @@ class KB:
         """(name, entity number) of every name."""
         return zip(self._names, self._name_owners, strict=True)
 
+    def name(self, entity: int) -> str:
+        """The name of an entity that its files give first; its id if they give none."""
+        place = int(self._first_names[entity])
+        return self._names[place] if place >= 0 else self.ids[entity]
+
     def relations_between(self, head: int, tail: int) -> list[int]:
         """The relations that hold from head to tail, ascending."""
         pair = np.int64(head << 32 | tail)
@@ -64,6 +71,13 @@ class KB:
             return []
         last = self._pairs.searchsorted(pair, "right")
         found: list[int] = self._relation_of[first:last].tolist()
+        return found
+
+    def objects(self, relation: int, head: int) -> list[int]:
+        """The entities that the relation holds to from this head, ascending."""
+        first, last = self._pairs.searchsorted([np.int64(head << 32), np.int64((head + 1) << 32)])
+        pairs = self._pairs[first:last]
+        found: list[int] = (pairs[self._relation_of[first:last] == relation] & 0xFFFFFFFF).tolist()
         return found
 
     def allows(self, relation: int, head: int, tail: int) -> bool:
@@ -80,16 +94,37 @@ class KB:
     @cached_property
     def symmetric(self) -> frozenset[int]:
         """The relations for which at least half of the triples also hold in the other direction."""
-        order = np.argsort(self._relation_of, kind="stable")
-        bounds = np.searchsorted(self._relation_of[order], np.arange(len(self.relations) + 1))
         found = set()
-        for relation, (begin, end) in enumerate(pairwise(bounds.tolist())):
-            pairs = self._pairs[order[begin:end]]
+        for relation, pairs in enumerate(self._by_relation()):
             back = pairs << 32 | pairs >> 32
             both_ways = np.intersect1d(pairs, back, assume_unique=True)
             if 0 < len(pairs) <= 2 * len(both_ways):
                 found.add(relation)
         return frozenset(found)
+
+    @cached_property
+    def functional(self) -> frozenset[int]:
+        """The relations that have a single object for a subject: at least 20 subjects, and 95 % of them have one."""
+        found = set()
+        for relation, pairs in enumerate(self._by_relation()):
+            objects = np.unique(pairs >> 32, return_counts=True)[1]
+            if len(objects) >= LEAST_SUBJECTS and np.mean(objects == 1) >= LEAST_FUNCTIONAL:
+                found.add(relation)
+        return frozenset(found)
+
+    def _by_relation(self) -> Iterator[NDArray[np.int64]]:
+        """The pairs of each relation, sorted."""
+        order = np.argsort(self._relation_of, kind="stable")
+        bounds = np.searchsorted(self._relation_of[order], np.arange(len(self.relations) + 1))
+        return (self._pairs[order[begin:end]] for begin, end in pairwise(bounds.tolist()))
+
+    @cached_property
+    def _first_names(self) -> NDArray[np.int64]:
+        """(entities,) the place of the first name of each; -1: it has none."""
+        owners, places = np.unique(np.asarray(self._name_owners), return_index=True)
+        found = np.full(len(self.ids), -1, np.int64)
+        found[owners] = places
+        return found
 
 
 def load(path: Path) -> KB:

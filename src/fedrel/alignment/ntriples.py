@@ -27,7 +27,8 @@ _RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _OWL = "http://www.w3.org/2002/07/owl#"
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-LABELS = {_RDFS + "label", _SKOS + "prefLabel", _SKOS + "altLabel"}
+ALTERNATIVE = _SKOS + "altLabel"
+LABELS = {_RDFS + "label", _SKOS + "prefLabel", ALTERNATIVE}
 GENERAL_TYPES = {_OWL + "Thing", _OWL + "NamedIndividual", _RDFS + "Resource"}  # used only for lack of another
 BLANK = "blank node"
 VALUE = "value, not an entity"
@@ -49,6 +50,7 @@ class _Statements:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of every IRI that is an end of a fact or has a label or type
         self.labels, self.label_owners, self.label_places = Strings(), array("i"), array("q")
+        self.alternative = array("b")  # by label: whether it is a skos:altLabel
         self.types: dict[str, int] = {}
         self.type_of, self.type_owners, self.type_places = array("i"), array("i"), array("q")
         self.relations: dict[str, int] = {}
@@ -94,6 +96,7 @@ def _read_statement(line: str, statements: _Statements, place: int, draft: Draft
             statements.labels.append(literal.strip())
             statements.label_owners.append(statements.number(subject))
             statements.label_places.append(place)
+            statements.alternative.append(predicate == ALTERNATIVE)
         else:
             draft.problems(EMPTY, *draft.file_and_line(place), "the label is empty")
     elif object_ is None:
@@ -125,8 +128,10 @@ def _add_entities(statements: _Statements, entity_of: NDArray[np.int64], draft: 
     for iri, entity in zip(statements.numbers, entity_of.tolist(), strict=True):
         if entity >= 0:
             draft.add_entity(iri, types[entity])
-    labels = zip(statements.labels, statements.label_owners, statements.label_places, strict=True)
-    for label, number, place in labels:
+    for at in np.argsort(
+        np.asarray(statements.alternative), kind="stable"
+    ).tolist():  # an entity's first name is no other
+        label, number, place = statements.labels[at], statements.label_owners[at], statements.label_places[at]
         if entity_of[number] >= 0:
             draft.add_name(int(entity_of[number]), label, place)
         else:

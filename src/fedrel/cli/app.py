@@ -10,6 +10,7 @@ from fedrel.cli import (
     compare,
     data,
     estimate,
+    explore,
     extract,
     federation,
     label,
@@ -52,6 +53,7 @@ app.add_typer(ledger_app, name="ledger")
 for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
 app.command("review")(guarded(review.review))
+app.command("explore")(guarded(explore.explore))
 app.command("check-plugin")(guarded(check_plugin.check_plugin))
 for subcommand in (data.world, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))

@@ -6,32 +6,25 @@ import json
 import tempfile
 import time
 from array import array
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import numpy as np
-import torch
 import typer
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from fedrel.alignment.mentions import NOT_IN_KB, Spotter
-from fedrel.cli.console import out, print_json, say, tell
+from fedrel.alignment.mentions import NOT_IN_KB
+from fedrel.cli.console import out, print_json, tell
+from fedrel.cli.extracting import Watch, prepared
 from fedrel.cli.files import beside_files, show_files
-from fedrel.cli.label import load_kb
-from fedrel.cli.reading import reading_progress
-from fedrel.corpus import Skipped
 from fedrel.corpus.documents import Documents
-from fedrel.corpus.rules import Rules
 from fedrel.errors import UserError, suggest
-from fedrel.experiment.saved import load_model
-from fedrel.extraction import extractor_of
-from fedrel.extraction.facts import WRITERS, Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
-from fedrel.extraction.general import FOLDER, GeneralExtractor, introduction
+from fedrel.extraction.facts import Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
+from fedrel.extraction.forms import WRITERS
 from fedrel.util.files import open_atomic
 
 _SHOWN = 10
@@ -44,7 +37,7 @@ _LEFT_OUT = {
 
 def extract(
     text: Annotated[Path, typer.Option("--text", help="A file or folder of text, in any format that is read.")],
-    out_: Annotated[Path, typer.Option("--out", help="facts.jsonl, facts.csv or facts.nt")],
+    out_: Annotated[Path, typer.Option("--out", help="facts.jsonl, .csv, .ttl, .jsonld or .nt")],
     model: Annotated[
         Path | None, typer.Option("--model", help="The folder of a run, or its model folder; else the general model.")
     ] = None,
@@ -66,26 +59,9 @@ def extract(
         raise UserError(f"--out {out_}: this is what is read; choose another name")
     if new_only and kb is None:
         raise UserError("--new-only needs --kb, to know what is known")
-    documents = Documents(text, source, bad_rows=0 if strict else Rules().bad_rows)
-    extractor = extractor_of(load_model(model if model is not None else FOLDER))
-    if extractor.saved.note and model is not None:
-        say(f"{model}: {extractor.saved.note}, which reads it")
-    if isinstance(extractor, GeneralExtractor):
-        say(introduction(extractor, named=kb is not None))
-    if extractor.calibration.ece_after is None:
-        what = "raw scores" if extractor.calibration.most >= _SURE else "no more than an order of the facts"
-        say(f"the model has no calibration (its dev set had too little to learn it from): confidences are {what}")
-    if extractor.calibration.most < _SURE:
-        say(
-            f"no confidence is above {extractor.calibration.most:.2f}: the dev set that this model was chosen on has "
-            "too few facts to support more; train on more text"
-        )
-    base = load_kb(kb) if kb is not None else None
-    if base is not None and not set(extractor.relations) & set(base.relations):
-        say(f"no relation of the model is in {kb}: every fact will count as new, whatever its types")
-    torch.set_num_threads(extractor.saved.threads)
+    documents, extractor, base = prepared(text, model, kb, source, strict=strict)
     begin = time.monotonic()
-    with tempfile.TemporaryFile() as file, _Watch(documents.bytes) as watch:
+    with tempfile.TemporaryFile() as file, Watch(documents.bytes) as watch:
         spool = _Spool(file)
         for fact in extractor.extract(
             documents,
@@ -126,39 +102,6 @@ def extract(
             nothing += "; --min-confidence 0 shows them in their order"
         tell(f"no facts: {nothing} ({counts['pairs']:,} pairs of entities)")
     _show(summary, documents, best)
-
-
-class _Watch:
-    """Two progress bars, one after the other: the text while it is read, then the mentions while they are scored."""
-
-    def __init__(self, size: int) -> None:
-        self.counts: Counter[str] = Counter()
-        self.skipped = Skipped()
-        self._bars = ExitStack()
-        self._tick = self._bars.enter_context(reading_progress("reading", size))
-        self._scoring = False
-
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._bars.close()
-
-    def __call__(self, spotter: Spotter) -> None:
-        self.counts, self.skipped = spotter.counts, spotter.skipped
-        if not self.counts["scored"]:
-            if self.counts["sentences"] % 500 == 0:
-                self._tick(self.counts["characters"], self.counts["sentences"])
-            return
-        if not self._scoring:
-            self._scoring = True
-            self._bars.close()
-            self._tick = self._bars.enter_context(reading_progress("scoring", self.counts["sightings"]))
-        done, all_ = self.counts["scored"], self.counts["sightings"]
-        self._tick(done, self.counts["sentences"] * done // all_)
-
-
-_SURE = 0.9  # confidence that people look for
 
 
 class _Spool:

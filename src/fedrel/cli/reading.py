@@ -19,9 +19,9 @@ class Tick(Protocol):
 
 
 @contextmanager
-def reading_progress(what: str, size: int) -> Iterator[Tick]:
+def reading_progress(what: str, size: int, unit: str = "sentences") -> Iterator[Tick]:
     """A progress bar for `size` characters on a terminal, a line every 5 seconds elsewhere. Yields a function to call
-    with the characters and sentences read so far.
+    with the characters and sentences (or whatever the unit is) read so far.
     """
     bar = Progress(
         SpinnerColumn(),
@@ -42,7 +42,7 @@ def reading_progress(what: str, size: int) -> Iterator[Tick]:
         nonlocal said
         now = time.monotonic()
         spent = max(now - begin, 1e-9)
-        news = f"{sentences:,} sentences, {sentences / spent:,.0f}/s"
+        news = f"{sentences:,} {unit}, {sentences / spent:,.0f}/s"
         bar.update(task, completed=min(characters, size), news=news)
         if not err.is_terminal and now - said >= _PLAIN_EVERY:
             said = now

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import getpass
-import os
-import secrets
 import shlex
-import socket
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -25,8 +21,8 @@ from fedrel.data import loading
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
 from fedrel.feedback.store import LONGEST_USER, Store
+from fedrel.pages.serving import address_of, check_token, listen
 from fedrel.review import queue as queues
-from fedrel.review.access import LOCAL, SHORTEST_TOKEN
 
 _TOKEN = "FEDREL_REVIEW_TOKEN"
 
@@ -78,14 +74,13 @@ def review(
             f"--order {order}: what is to stand for all held-out sentences is judged at random; leave it out"
         )
     try:
-        import uvicorn
-
+        from fedrel.pages.site import serve
         from fedrel.review.server import create_app
     except ModuleNotFoundError as error:
         raise UserError(f'fedrel review needs {error.name}; install it with: pip install "fedrel[review]"') from None
     reviewer = _reviewer(user)
     file = store or data.absolute().parent / f"{data.absolute().name}.verdicts.sqlite"
-    with _listen(host, port) as listening:
+    with listen(host, port) as listening:
         saved = load_model(model)
         if saved.note:
             say(f"{model}: {saved.note}, which reads it")
@@ -104,13 +99,10 @@ def review(
         here = listening.getsockname()[1]
         with Store.open(file) as verdicts:
             app = create_app(queue, verdicts, user=reviewer, order=order, token=token, name=f"fedrel_review_{here}")
-            settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-            shown = f"[{host}]" if ":" in host else host
-            tell(f"open   http://{shown}:{here}/{'' if token is None else '?token=…'}", "bold")
+            tell(f"open   {address_of(host, listening)}{'' if token is None else '?token=…'}", "bold")
             what = "labels" if dev else "predictions"
             say(f"{len(queue.items):,} {what} to judge; as {reviewer}; Ctrl-C ends")
-            with suppress(KeyboardInterrupt):  # how one ends a server
-                uvicorn.Server(settings).run(sockets=[listening])
+            serve(app, listening)
             total = sum(count for kind, count in verdicts.counts().items() if kind != "shown")
     if dev:
         written = f"fedrel feedback judged {shlex.quote(str(file))} {shlex.quote(str(data))} trusted.jsonl"
@@ -121,13 +113,7 @@ def review(
 
 
 def _check(host: str, token: str | None, order: str, kb: Path | None) -> None:
-    if token is not None and len(token) < SHORTEST_TOKEN:
-        raise UserError(f"--token: at least {SHORTEST_TOKEN} characters, such as {secrets.token_urlsafe(16)}")
-    if token is None and host not in LOCAL:
-        raise UserError(
-            f"--host {host}: others could read your text; let only those in who know a token, such as "
-            f"--token {secrets.token_urlsafe(16)}"
-        )
+    check_token(host, token)
     if order == Order.new and kb is None:
         raise UserError("--order new needs --kb, to know what is known")
 
@@ -152,14 +138,3 @@ def labelled_source(path: Path, source: str) -> str:
             raise UserError(f"--source {source}: no format of labelled data{suggest(source, labelled_formats())}")
         raise UserError(f"{path}: {found} has no pairs to judge; make them with fedrel label, or name a --source")
     return found
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Before anything slow, so that a port in use is known at once."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
-    except socket.gaierror as error:
-        raise UserError(f"--host {host}: no address of this machine ({error.strerror})") from None
-    except OSError as error:
-        raise UserError(f"port {port} of {host}: {os.strerror(error.errno or 0)}; choose another with --port") from None

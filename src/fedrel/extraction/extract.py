@@ -24,7 +24,8 @@ from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Floats, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.extraction.candidates import Chunk, Sightings, Span
-from fedrel.extraction.facts import Fact, Support, arrow, in_short
+from fedrel.extraction.facts import Entity, Fact, Support, arrow, in_short
+from fedrel.extraction.knowledge import Knowledge
 
 SHOWN = 5  # sentences kept with a fact
 _AT_ONCE = 1_024  # sightings scored together
@@ -159,10 +160,11 @@ class RelationExtractor:
                             sides = (*spans[head[:2]], *spans[tail[:2]])
                             places = (*head[:2], *tail[:2])
                             told = self._told(head, tail)
-                            seen.add(entities.number(head), entities.number(tail), sides, places, told)
+                            numbers = entities.number(head, text), entities.number(tail, text)
+                            seen.add(*numbers, sides, places, told)
                 tick(spotter)
             seen.close()
-            known = _Known(kb, entities.listed)
+            known = _Known(kb, entities.listed, entities.names)
             counts["pairs"], counts["sightings"] = len(seen.pairs), len(seen)
             for scored in self._scored(seen, known.meanings(seen.pairs)):
                 counts["scored"] += int(scored.chunk.seen.sum())
@@ -233,14 +235,15 @@ class RelationExtractor:
         first = support[0]
         return Fact(
             head=known.entities[head][0],
-            head_name=first.text[slice(*first.head)],
+            head_name=known.name(head, first.text[slice(*first.head)]),
             relation=name,
             tail=known.entities[tail][0],
-            tail_name=first.text[slice(*first.tail)],
+            tail_name=known.name(tail, first.text[slice(*first.tail)]),
             log_odds=float(scored.log_odds[bag, relation]),
             known=known.has(head, name, tail),
             sentences=int(chunk.seen[bag]),
             support=support,
+            instead=known.instead(head, name, tail),
         )
 
 
@@ -291,9 +294,14 @@ class _Entities:
     def __init__(self) -> None:
         self.listed: list[tuple[str, tuple[int, ...]]] = []
         self.types: list[str] = []  # as first seen
+        self.names: dict[str, str] = {}  # of those whose key is their name in small letters
         self._places: dict[tuple[str, ...], int] = {}
 
-    def number(self, spot: Spot) -> int:
+    def number(self, spot: Spot, text: str) -> int:
+        """The number of an entity that is mentioned in this sentence."""
+        name = text[spot.start : spot.end]
+        if spot.key not in self.names and name.casefold() == spot.key:
+            self.names[spot.key] = name
         place = self._places.setdefault(spot.ids, len(self.listed))
         if place == len(self.listed):
             self.listed.append((spot.key, spot.numbers))
@@ -313,26 +321,34 @@ class _Known:
 
     kb: KB | None
     entities: list[tuple[str, tuple[int, ...]]]
+    names: dict[str, str]  # in full, of entities whose key is their name in small letters
 
     def has(self, head: int, relation: str, tail: int) -> bool | None:
         """Whether the knowledge base has the fact for any candidates of its names; None without one."""
-        if self.kb is None:
+        if self._knowledge is None:
             return None
-        number, pairs = self._relations.get(relation), list(self._candidates(head, tail))
-        if number in self.kb.symmetric:
-            pairs += self._candidates(tail, head)
-        return any(number in self.kb.relations_between(*pair) for pair in pairs)
+        return self._knowledge.has(self._numbers(head), relation, self._numbers(tail))
 
     def allows(self, head: int, relation: str, tail: int) -> bool:
-        """Whether the relation can hold between the types of head and tail; True if the knowledge base cannot tell."""
-        if self.kb is None or relation not in self._relations:
-            return True
-        number, pairs = self._relations[relation], list(self._candidates(head, tail))
-        return not pairs or any(self.kb.allows(number, *pair) for pair in pairs)
+        """Whether the relation can hold between the types of head and tail; True if nothing is known of them."""
+        return self._knowledge is None or self._knowledge.allows(self._numbers(head), relation, self._numbers(tail))
+
+    def instead(self, head: int, relation: str, tail: int) -> tuple[Entity, ...]:
+        """What the knowledge base has in the place of the tail, if it contradicts the fact."""
+        if self._knowledge is None:
+            return ()
+        return self._knowledge.instead(self._numbers(head), relation, self._numbers(tail))
+
+    def name(self, entity: int, text: str) -> str:
+        """The name of an entity whose name occurs as `text`."""
+        key, numbers = self.entities[entity]
+        if self.kb is None:
+            return self.names.get(key, text)
+        return self.kb.name(numbers[0]) if len(numbers) == 1 else text
 
     @cached_property
-    def _relations(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.kb.relations)} if self.kb is not None else {}
+    def _knowledge(self) -> Knowledge | None:
+        return None if self.kb is None else Knowledge(self.kb)
 
     def meanings(self, pairs: Ints) -> Ints:
         """(P,) the index of the pair that each pair means. A pair with an ambiguous name means the pair that is also
@@ -356,6 +372,3 @@ class _Known:
 
     def _numbers(self, entity: int) -> tuple[int, ...]:
         return self.entities[entity][1]
-
-    def _candidates(self, head: int, tail: int) -> Iterator[tuple[int, int]]:
-        return product(self._numbers(head), self._numbers(tail))

@@ -1,4 +1,4 @@
-"""Extracted facts, and their file formats: JSON lines, CSV and N-Triples."""
+"""Extracted facts, and their file formats: JSON lines, CSV and N-Triples. RDF that holds confidences is in rdf.py."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from fedrel.corpus.lines import json_object, numbered_lines
+from fedrel.errors import UserError
 from fedrel.evaluation.calibration import readable, sigmoid
+
+Entity = tuple[str, str]  # id, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Fact:
     """A fact that the model has found in texts."""
 
     head: str  # id; several ids joined by | if the name is ambiguous
-    head_name: str
+    head_name: str  # as the knowledge base has it; else as it occurs
     relation: str
     tail: str
     tail_name: str
@@ -49,6 +55,24 @@ class Fact:
     known: bool | None  # whether the knowledge base has it; None: without a knowledge base
     sentences: int  # how many mention both entities
     support: tuple[Support, ...]  # the best of them, best first
+    instead: tuple[Entity, ...] = ()  # what the knowledge base has in the place of the tail, if it contradicts the fact
+
+    @property
+    def head_text(self) -> str:
+        """The head as it occurs in the best sentence."""
+        return self.support[0].text[slice(*self.support[0].head)]
+
+    @property
+    def tail_text(self) -> str:
+        """The tail as it occurs in the best sentence."""
+        return self.support[0].text[slice(*self.support[0].tail)]
+
+    @property
+    def standing(self) -> str:
+        """How the fact stands to the knowledge base: known, new, contradicting; "" without one."""
+        if self.known is None:
+            return ""
+        return "known" if self.known else "contradicting" if self.instead else "new"
 
     @property
     def confidence(self) -> float:
@@ -56,7 +80,7 @@ class Fact:
         return float(sigmoid(np.array(self.log_odds)))
 
     def __str__(self) -> str:
-        new = "" if self.known is None or self.known else "  new"
+        new = "" if self.known is None or self.known else f"  {self.standing}"
         return f"{arrow(self.head_name, self.relation, self.tail_name)}  {in_short(self.confidence)}{new}"
 
     def __repr__(self) -> str:
@@ -84,12 +108,13 @@ def arrow(head: str, relation: str, tail: str) -> str:
 def to_json(fact: Fact) -> str:
     """A fact as a line of JSON."""
     row = {
-        "head": {"id": fact.head, "name": fact.head_name},
+        "head": {"id": fact.head, "name": fact.head_name, "text": fact.head_text},
         "relation": fact.relation,
-        "tail": {"id": fact.tail, "name": fact.tail_name},
+        "tail": {"id": fact.tail, "name": fact.tail_name, "text": fact.tail_text},
         "confidence": readable(fact.log_odds),
         "log_odds": round(fact.log_odds, 9),
         "known": fact.known,
+        "instead": [{"id": id_, "name": name} for id_, name in fact.instead],
         "sentences": fact.sentences,
         "support": [
             {
@@ -107,23 +132,108 @@ def to_json(fact: Fact) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
+def read_facts(path: Path, tick: Callable[[int, int], None] = lambda characters, facts: None) -> Iterator[Fact]:
+    """The facts of a file, in its order. `tick` is called with the characters and the facts read so far. Raises
+    UserError, with file and line, for the first line that is no fact.
+    """
+    characters = 0
+    for read, (number, line) in enumerate(numbered_lines(path), 1):
+        where = f"{path}:{number}"
+        row = json_object(line, where)
+        try:
+            fact = _fact(row)
+        except UserError as error:
+            raise UserError(f"{where}: {error}; give a file as fedrel extract --out facts.jsonl writes it") from None
+        characters += len(line) + 1
+        tick(characters, read)
+        yield fact
+
+
 def from_json(line: str) -> Fact:
-    """The fact of a line that `to_json` has written."""
-    row = json.loads(line)
-    del row["confidence"]  # which follows from the log-odds
-    support = tuple(
-        Support(**{**sentence, "head": tuple(sentence["head"]), "tail": tuple(sentence["tail"])})
-        for sentence in row.pop("support")
-    )
-    head, tail = row.pop("head"), row.pop("tail")
+    """The fact of a line that `facts.to_json` has written."""
+    return _fact(json.loads(line))
+
+
+def _fact(row: dict[str, Any]) -> Fact:
+    head, tail = _field(row, "head", dict), _field(row, "tail", dict)
+    support = tuple(_support(it) for it in _field(row, "support", list))
+    if not support:
+        raise UserError('"support" is empty: a fact has at least one sentence')
     return Fact(
-        head=head["id"], head_name=head["name"], tail=tail["id"], tail_name=tail["name"], support=support, **row
+        head=_text(head, "id"),
+        head_name=_text(head, "name"),
+        relation=_text(row, "relation"),
+        tail=_text(tail, "id"),
+        tail_name=_text(tail, "name"),
+        log_odds=_real(row, "log_odds"),
+        known=None if _get(row, "known") is None else _field(row, "known", bool),
+        sentences=_whole(row, "sentences"),
+        support=support,
+        instead=tuple(map(_entity, _field(row, "instead", list) if "instead" in row else ())),
     )
 
+
+def _support(row: object) -> Support:
+    text = _text(row, "text")
+    return Support(
+        document=_text(row, "document"),
+        start=_whole(row, "start"),
+        text=text,
+        head=_span(row, "head"),
+        tail=_span(row, "tail"),
+        score=_real(row, "score"),
+        page=_whole(row, "page") if isinstance(row, dict) and "page" in row else None,
+    )
+
+
+def _entity(row: object) -> Entity:
+    return _text(row, "id"), _text(row, "name")
+
+
+def _get(row: object, name: str) -> object:
+    if not isinstance(row, dict) or name not in row:
+        raise UserError(f'"{name}" is missing')
+    return row[name]
+
+
+def _field(row: object, name: str, kind: type) -> Any:
+    value = _get(row, name)
+    if not isinstance(value, kind):
+        raise UserError(f'"{name}" is {type(value).__name__}, not {kind.__name__}')
+    return value
+
+
+def _text(row: object, name: str) -> str:
+    text: str = _field(row, name, str)
+    return text
+
+
+def _whole(row: object, name: str) -> int:
+    value = _get(row, name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise UserError(f'"{name}" is no whole number')
+    return value
+
+
+def _real(row: object, name: str) -> float:
+    value = _get(row, name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _MOST:
+        raise UserError(f'"{name}" is no number')
+    return float(value)
+
+
+def _span(row: object, name: str) -> tuple[int, int]:
+    value = _field(row, name, list)
+    if len(value) != 2 or any(not isinstance(it, int) or isinstance(it, bool) or not 0 <= it <= _MOST for it in value):
+        raise UserError(f'"{name}" is no pair of places in the text')
+    return value[0], value[1]
+
+
+_MOST = 2**53  # numbers that every JSON reader agrees on
 
 COLUMNS = (
     *("head", "head_name", "relation", "tail", "tail_name", "confidence", "known", "sentences"),
-    *("best_sentence", "document", "page", "start"),
+    *("best_sentence", "document", "page", "start", "head_text", "tail_text", "instead"),
 )
 
 
@@ -138,6 +248,7 @@ def csv_lines(facts: Iterable[Fact]) -> Iterator[str]:
                 *(fact.head, fact.head_name, fact.relation, fact.tail, fact.tail_name),
                 *(readable(fact.log_odds), known, fact.sentences),
                 *(best.text, best.document, "" if best.page is None else best.page, best.start),
+                *(fact.head_text, fact.tail_text, "|".join(id_ for id_, _ in fact.instead)),
             )
         )
 
@@ -169,26 +280,17 @@ def confidence_lines(facts: Iterable[Fact]) -> Iterator[str]:
 
 
 def _triple(fact: Fact) -> str:
-    return f"{_iri(fact.head, 'entity')} {_iri(fact.relation, 'relation')} {_iri(fact.tail, 'entity')} ."
+    return f"<{iri(fact.head, 'entity')}> <{iri(fact.relation, 'relation')}> <{iri(fact.tail, 'entity')}> ."
 
 
 _IRI = re.compile(r"""(?:[A-Za-z][A-Za-z0-9+.-]*://|urn:)[^\x00-\x20<>"{}|\\^`\ud800-\udfff]*""")
 
 
-def _iri(name: str, kind: str) -> str:
+def iri(name: str, kind: str) -> str:
     """An id as an IRI: unchanged if it is one, else under urn:fedrel."""
-    if _IRI.fullmatch(name):
-        return f"<{name}>"
-    return f"<urn:fedrel:{kind}:{quote(name, safe='', errors='surrogatepass')}>"
+    return name if _IRI.fullmatch(name) else f"urn:fedrel:{kind}:{quote(name, safe='', errors='surrogatepass')}"
 
 
 def json_lines(facts: Iterable[Fact]) -> Iterator[str]:
     """A line of JSON for each fact."""
     return map(to_json, facts)
-
-
-WRITERS: dict[str, Callable[[Iterable[Fact]], Iterator[str]]] = {
-    ".jsonl": json_lines,
-    ".csv": csv_lines,
-    ".nt": ntriples_lines,
-}

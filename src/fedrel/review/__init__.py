@@ -3,8 +3,7 @@
 `fedrel.review.server` needs the `review` extra.
 """
 
-from fedrel.review.access import Access
 from fedrel.review.queue import Item, Queue, Standing
 from fedrel.review.queue import build as build_queue
 
-__all__ = ["Access", "Item", "Queue", "Standing", "build_queue"]
+__all__ = ["Item", "Queue", "Standing", "build_queue"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,6 +18,7 @@ from fedrel.evaluation.calibration import Floats, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Verdict
+from fedrel.pages.wording import Part
 from fedrel.util.files import sha256
 
 ORDERS = {
@@ -34,8 +33,6 @@ _CLOSE = 0.5  # a relation is asked about if it is at least this share as likely
 _OTHERS = 20  # other sentences of a pair that are shown
 _NO_SPACE_BEFORE = frozenset([*".,;:!?)]}%'’”", "''", "'s", "’s", "n't", "n’t"])
 _NO_SPACE_AFTER = frozenset([*"([{“", "``"])
-
-Part = tuple[str, str]  # role (head, tail, "head tail" where they overlap, or empty), text
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,20 +290,6 @@ def digest_of(folder: Path) -> str:
     """
     folder = folder / "model" if (folder / "model").is_dir() else folder
     return sha256(folder / "config.json")[:16]
-
-
-def readable(relation: str) -> str:
-    """The last part of a relation's name as words: "place of birth" for `/people/person/place_of_birth`."""
-    last = re.split(r"[/#]", relation.rstrip("/#"))[-1]
-    return re.sub(r"[_\s]+", " ", last).strip() or relation
-
-
-def direction(found: list[Part]) -> str:
-    """The text direction of a sentence, "ltr" or "rtl", by its first strong letter. A browser's own detection would
-    skip the names, which are isolated.
-    """
-    kinds = (unicodedata.bidirectional(letter) for _, text in found for letter in text)
-    return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
 
 
 def parts(tokens: list[str], spans: tuple[int, ...]) -> Iterator[Part]:

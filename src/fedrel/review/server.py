@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import parse_qs, quote, unquote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment
 
 from fedrel.errors import UserError
 from fedrel.feedback.store import LONGEST_USER, RIGHT, UNKNOWN, WRONG, Store
-from fedrel.review.access import Access, is_same_origin
-from fedrel.review.queue import Item, Queue, Standing, direction, readable
-from fedrel.util.templates import environment
+from fedrel.pages.access import is_same_origin
+from fedrel.pages.site import Form, Refused, Site, form_of
+from fedrel.pages.wording import direction, readable
+from fedrel.review.queue import Item, Queue, Standing
 
-Form = Mapping[str, str]
-
-_LARGEST = 16_384  # bytes of a form
 _LONGEST_LOOK = 600_000  # milliseconds; whoever takes longer was away
 _YEAR = 365 * 24 * 3600
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would not send the origin of a form either
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 _NOTES = {
     "nothing": "There is nothing to undo.",
     "gone": "Your last answer was undone; its sentence is not among those shown now.",
@@ -48,28 +33,18 @@ _STALE = (
 )
 
 
-class _Refused(Exception):
-    """A refusal, shown to the user as a page of its own with this HTTP status."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
-
-
-class Review:
+class Review(Site):
     """The state behind the pages. `name` is that of the session cookie; `user` and `order` are the defaults."""
 
     def __init__(self, queue: Queue, store: Store, *, user: str, order: str, token: str | None, name: str) -> None:
-        self.queue, self.store, self.access = queue, store, Access(token)
+        super().__init__("fedrel.review", "fedrel review", token=token, cookie=name)
+        self.queue, self.store = queue, store
         self.user, self.order = user, order
-        self.cookie, self.name_cookie = name, f"{name}_user"
+        self.name_cookie = f"{name}_user"
+        self.templates.filters |= {"direction": direction, "readable": readable}
+        self.templates.filters |= {"percent": "{:.0%}".format, "whole": "{:,.0f}".format}
 
     # ------------------------------------------------------------------------------ sessions and choices
-
-    def session_of(self, request: Request) -> str | None:
-        """The session cookie of a request, if it is valid."""
-        cookie = request.cookies.get(self.cookie, "")
-        return cookie if self.access.is_session(cookie) else None
 
     def user_of(self, request: Request) -> str:
         """The name that the reviewer has chosen, or the default."""
@@ -80,15 +55,11 @@ class Review:
         return wanted if wanted in self.queue.orders else self.order
 
     def own_form(self, request: Request, form: Form) -> str:
-        """The session of a form that this page made; raises _Refused for any other."""
+        """The session of a form that this page made; raises Refused for any other."""
         session = self.session_of(request)
         if session is None or not self.access.is_own_form(session, form.get("form", ""), request.headers):
-            raise _Refused(403, _STALE)
+            raise Refused(403, _STALE)
         return session
-
-    def admit(self, response: Response, session: str) -> None:
-        """Sets the session cookie."""
-        response.set_cookie(self.cookie, session, httponly=True, samesite="strict")
 
     def remember(self, response: Response, user: str) -> None:
         """Sets the cookie with the reviewer's name."""
@@ -146,17 +117,6 @@ class Review:
             "change": change and {"relation": change.relation, "verdict": _IN_WORDS[change.verdict]},
         }
 
-    def render(self, template: str, **values: object) -> str:
-        """The HTML of a template of this package."""
-        return self._environment.get_template(template).render(values)
-
-    @cached_property
-    def _environment(self) -> Environment:
-        pages = environment("fedrel.review")
-        pages.filters |= {"direction": direction, "readable": readable}
-        pages.filters |= {"percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-        return pages
-
 
 def create_app(
     queue: Queue, store: Store, *, user: str, order: str, token: str | None = None, name: str = "fedrel_review"
@@ -166,26 +126,7 @@ def create_app(
     browser sends them the same cookies.
     """
     review = Review(queue, store, user=user, order=order, token=token, name=name)
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
-
-    @app.middleware("http")
-    async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        if review.access.allows_host(request.headers):
-            response = await answer(request)
-        else:
-            response = Response("open the page at the address that fedrel review has printed\n", 421)
-        for header, value in _HEADERS.items():
-            response.headers.setdefault(header, value)
-        return response
-
-    @app.exception_handler(_Refused)
-    def refused(request: Request, error: _Refused) -> Response:
-        return HTMLResponse(review.render("problem.html.j2", sentence=error.sentence, retry=None), error.status)
-
-    @app.get("/favicon.ico")
-    def icon() -> Response:
-        return Response(status_code=204)
+    app = review.app(Path(__file__).with_name("static"))
 
     @app.get("/")
     def show(request: Request) -> Response:
@@ -212,13 +153,13 @@ def create_app(
         return response
 
     @app.post("/login")
-    def log_in(request: Request, form: Annotated[Form, Depends(_form)]) -> Response:
+    def log_in(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
         if review.access.is_open or not is_same_origin(request.headers):
-            raise _Refused(403, _STALE)
+            raise Refused(403, _STALE)
         return _log_in(review, form.get("token", ""), form.get("name", ""))
 
     @app.post("/verdict")
-    def judge(request: Request, form: Annotated[Form, Depends(_form)]) -> Response:
+    def judge(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
         review.own_form(request, form)
         latency = _milliseconds() - _number(form, "rendered")
         try:
@@ -234,7 +175,7 @@ def create_app(
         return _back(review, form)
 
     @app.post("/undo")
-    def undo(request: Request, form: Annotated[Form, Depends(_form)]) -> Response:
+    def undo(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
         review.own_form(request, form)
         try:
             prediction = store.undo(review.user_of(request), id=_id(form))
@@ -243,10 +184,10 @@ def create_app(
         return _back(review, form, **({"note": "nothing"} if prediction is None else {"again": str(prediction)}))
 
     @app.post("/user")
-    def rename(request: Request, form: Annotated[Form, Depends(_form)]) -> Response:
+    def rename(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
         review.own_form(request, form)
         if not (user := _name(form.get("name", ""))):
-            raise _Refused(422, f"Give a name of at most {LONGEST_USER} characters.")
+            raise Refused(422, f"Give a name of at most {LONGEST_USER} characters.")
         response = _back(review, form)
         review.remember(response, user)
         return response
@@ -254,32 +195,10 @@ def create_app(
     return app
 
 
-async def _form(request: Request) -> Form:
-    """The fields of a form; of a repeated field, the last value. Raises _Refused for a body that is not a form."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST:
-            raise _Refused(413, "This form is too large to be one of ours.")
-    try:
-        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
-    except ValueError:
-        raise _Refused(400, "This is not a form.") from None
-    return {name: values[-1] for name, values in fields.items()}
-
-
 def _log_in(review: Review, token: str | None, name: str = "") -> Response:
-    """The answer to a token, or to none. The right token gets a page that leads on by itself: after a mere redirect, a
-    browser that followed a link from another site would not send the new cookie.
-    """
-    if token is None or not review.access.admits(token):
-        wrong = token is not None
-        if wrong:
-            time.sleep(0.5)  # slows down guessing
-        return HTMLResponse(review.render("login.html.j2", wrong=wrong, user=review.user), 401)
-    response = HTMLResponse(review.render("welcome.html.j2"))
-    review.admit(response, review.access.new_session())
-    if user := _name(name):
+    """The answer to a token, or to none, and to the name that came with it."""
+    response = review.log_in(token, user=review.user)
+    if response.status_code == 200 and (user := _name(name)):
         review.remember(response, user)
     return response
 
@@ -302,7 +221,7 @@ def _name(text: str) -> str:
 def _number(form: Form, field: str) -> int:
     text = form.get(field, "")
     if not _is_number(text):
-        raise _Refused(400, "This form was not made by this page.")
+        raise Refused(400, "This form was not made by this page.")
     return int(text)
 
 
@@ -314,7 +233,7 @@ def _id(form: Form) -> str:
     """The id of a form, by which the store recognises it if it is sent again."""
     text = form.get("id", "")
     if len(text) != 32 or not text.isalnum() or not text.isascii():
-        raise _Refused(400, "This form was not made by this page.")
+        raise Refused(400, "This form was not made by this page.")
     return text
 
 

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def environment(package: str) -> Environment:
-    """A Jinja environment for the `templates` folder of a package; an undefined name in a template is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def environment(*packages: str) -> Environment:
+    """A Jinja environment for the `templates` folders of some packages, those of the first before those of the others;
+    an undefined name in a template is an error.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         finalize=_visible,
         undefined=StrictUndefined,

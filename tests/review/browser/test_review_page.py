@@ -2,24 +2,22 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store
+from tests.browsers import needs_browser, page_of
 from tests.processes import start
 from tests.review.browser.small_platform import HEBREW, SCRIPT, save, write_data
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser here: install chromium to test the review page")
+pytestmark = needs_browser
 KEYS = {RIGHT: "ArrowRight", WRONG: "ArrowLeft", UNKNOWN: "ArrowDown"}
 
 
@@ -28,15 +26,6 @@ def place(tmp_path_factory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("platform")
     data = write_data(folder / "data", 40)
     return SimpleNamespace(data=data, model=save(data, folder / "model"))
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    options: Any = {"executable_path": CHROMIUM, "args": ["--no-sandbox"]}  # containers have nothing to build one on
-    with sync_playwright() as playwright, playwright.chromium.launch(**options) as browser:
-        yield browser
 
 
 @contextmanager
@@ -53,24 +42,6 @@ def reviewing(place, store: Path, port: int = 0) -> Iterator[tuple[str, subproce
         if process.poll() is None:
             process.kill()
         process.communicate()
-
-
-@contextmanager
-def page_of(browser, address: str, **options) -> Iterator[Any]:
-    """A browser of its own (cookies, storage) with one page; anything it asks of another address is noted, and so is
-    every mistake in its script.
-    """
-    context = browser.new_context(**options)
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("request", lambda it: problems.append(it.url) if urlsplit(it.url).hostname != "127.0.0.1" else None)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda it: problems.append(it.text) if "Content Security Policy" in it.text else None)
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    page.goto(address)
-    yield page
-    assert problems == []
-    context.close()
 
 
 def sentence(page) -> str:
