@@ -28,6 +28,7 @@ LAYERS = [
     ["engines"],
     ["experiment"],
     ["extraction", "sweeps", "report", "conformance", "audit"],
+    ["api"],
     ["review", "federation"],
     ["cli"],
 ]
@@ -95,6 +96,7 @@ _HOLDS = {
     **{"experiment": "one run, the saved model"},
     **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
     **{"conformance": "check-plugin", "audit": "attacks, measured"},
+    **{"api": "import fedrel"},
     **{"review": "page for judges", "federation": "kits, nodes, transport"},
     **{"cli": "the fedrel command"},
 }
