@@ -27,7 +27,7 @@ LAYERS = [
     ["algorithms"],
     ["engines"],
     ["experiment"],
-    ["extraction", "sweeps", "report", "conformance", "audit"],
+    ["extraction", "sweeps", "report", "conformance", "audit", "exports"],
     ["api"],
     ["review", "federation"],
     ["cli"],
@@ -96,7 +96,7 @@ _HOLDS = {
     **{"experiment": "one run, the saved model"},
     **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
     **{"conformance": "check-plugin", "audit": "attacks, measured"},
-    **{"api": "import fedrel"},
+    **{"exports": "ONNX, Hugging Face", "api": "import fedrel"},
     **{"review": "page for judges", "federation": "kits, nodes, transport"},
     **{"cli": "the fedrel command"},
 }

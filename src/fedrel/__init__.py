@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedrel.api.comparing import ComparisonResult as ComparisonResult
     from fedrel.api.comparing import compare as compare
     from fedrel.api.experiments import Experiment as Experiment
+    from fedrel.api.exported import export as export
     from fedrel.api.labelling import LabelledText as LabelledText
     from fedrel.api.labelling import label as label
     from fedrel.api.runs import Curve as Curve
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fedrel.api.runs import run as run
     from fedrel.corpus import Document as Document
     from fedrel.errors import UserError as UserError
+    from fedrel.exports.exporting import Exported as Exported
     from fedrel.extraction.extract import RelationExtractor as RelationExtractor
     from fedrel.extraction.facts import Fact as Fact
     from fedrel.extraction.facts import Support as Support
@@ -39,10 +41,11 @@ if TYPE_CHECKING:
 _WHERE = {
     "fedrel.api": (
         *("ComparisonResult", "Curve", "Experiment", "LabelledText", "Round", "Rounds", "Run"),
-        *("compare", "label", "rounds", "run"),
+        *("compare", "export", "label", "rounds", "run"),
     ),
     "fedrel.corpus": ("Document",),
     "fedrel.errors": ("UserError",),
+    "fedrel.exports": ("Exported",),
     "fedrel.extraction": ("Fact", "Prediction", "RelationExtractor", "Sentence", "Support"),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -52,6 +55,7 @@ __all__ = [
     "Curve",
     "Document",
     "Experiment",
+    "Exported",
     "Fact",
     "LabelledText",
     "Prediction",
@@ -64,6 +68,7 @@ __all__ = [
     "UserError",
     "__version__",
     "compare",
+    "export",
     "label",
     "load",
     "rounds",

@@ -2,6 +2,7 @@
 
 from fedrel.api.comparing import ComparisonResult, compare
 from fedrel.api.experiments import Experiment
+from fedrel.api.exported import export
 from fedrel.api.labelling import LabelledText, label
 from fedrel.api.runs import Curve, Round, Rounds, Run, rounds, run
 
@@ -14,6 +15,7 @@ __all__ = [
     "Rounds",
     "Run",
     "compare",
+    "export",
     "label",
     "rounds",
     "run",

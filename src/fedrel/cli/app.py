@@ -10,6 +10,7 @@ from fedrel.cli import (
     compare,
     data,
     estimate,
+    export,
     extract,
     federation,
     label,
@@ -26,12 +27,12 @@ from fedrel.cli import (
     verdicts,
 )
 from fedrel.cli.frame import guarded
+from fedrel.cli.help import shown_as_written
 from fedrel.cli.node_app import coordinator_app, platform_app
 from fedrel.version import installed_version
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Train a relation extractor across organisations without sharing their text.",
 )
@@ -51,6 +52,7 @@ app.add_typer(ledger_app, name="ledger")
 
 for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
+app.command("export")(guarded(export.export))
 app.command("review")(guarded(review.review))
 app.command("check-plugin")(guarded(check_plugin.check_plugin))
 for subcommand in (data.world, data.check, partition.partition):
@@ -96,6 +98,9 @@ def _top(version: bool = typer.Option(False, "--version", help="Print the versio
     if version:
         print(installed_version())
         raise typer.Exit
+
+
+shown_as_written(app)
 
 
 def main() -> None:

@@ -20,6 +20,8 @@ from fedrel.experiment.assembly import Setup, prepare, read_experiment, stacked_
 from fedrel.experiment.divergence import begin_again, require_free
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.results import experiment_of, read_result
+from fedrel.kernels.jit import compiles_first
+from fedrel.kernels.step import descend
 from fedrel.report.page import write_report
 from fedrel.util.profiling import watching
 from fedrel.util.units import format_bytes
@@ -91,6 +93,8 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
 def _execute(settings: config.Experiment, folder: Path, *, resume: bool) -> dict[str, Any]:
     setup = prepare(settings, say=say)
     say(_what_runs(settings, setup))
+    if setup.model.device.type == "cpu" and compiles_first(descend):
+        say("compiling for this machine, once: the first round takes up to a minute longer …")
     if setup.algorithm.preparation >= settings.training.rounds:
         say(
             f"warning: all {settings.training.rounds} rounds are preparation, of which the method wants "

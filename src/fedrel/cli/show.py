@@ -106,13 +106,25 @@ def show_result(result: dict[str, Any]) -> None:
 def _scores(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
-    table.add_column("")
     metrics = worth_showing(result["test"])
+    if sum(max(len(metric), 5) + 3 for metric in metrics) + 8 > out.width:  # beside each other they would be cut
+        return _one_below_the_other(table, result, metrics)
+    table.add_column("")
     for metric in metrics:
         table.add_column(Text(metric), justify="right")
     dev = {name: result["dev"][name] for name in worth_showing(result["dev"])}  # it may be too small for some of them
     table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
     table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
+    return table
+
+
+def _one_below_the_other(table: Table, result: dict[str, Any], metrics: list[str]) -> Table:
+    table.add_column("")
+    for split, style in (("dev", "dim"), ("test", "bold")):
+        table.add_column(split, justify="right", style=style)
+    for metric in metrics:
+        cells = (f"{result[split][metric]:.3f}" if metric in result[split] else "–" for split in ("dev", "test"))
+        table.add_row(Text(metric), *cells)
     return table
 
 
