@@ -55,7 +55,7 @@ for command in (run.run, compare.compare, tune.tune, show.show, methods.methods,
 app.command("export")(guarded(export.export))
 app.command("review")(guarded(review.review))
 app.command("check-plugin")(guarded(check_plugin.check_plugin))
-for subcommand in (data.world, data.check, partition.partition):
+for subcommand in (data.world, data.example, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))
 for provision in (
     federation.new,
