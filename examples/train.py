@@ -3,18 +3,20 @@
 import tempfile
 from pathlib import Path
 
-from fedrel import config
-from fedrel.experiment.assembly import prepare
-from fedrel.experiment.execution import Execution
+import fedrel
 
-experiment = config.read(
-    None,  # or the path of an experiment.toml
-    ["data.size=2000", "partition.platforms=5", "training.rounds=5", "training.fraction=0.6", "extractor.filters=50"],
+experiment = fedrel.Experiment().with_(  # or fedrel.Experiment.load("experiment.toml")
+    {
+        "data.size": 2000,
+        "partition.platforms": 5,
+        "training.rounds": 5,
+        "training.fraction": 0.6,
+        "extractor.filters": 50,
+    }
 )
 with tempfile.TemporaryDirectory() as folder:
-    run = Execution(prepare(experiment), Path(folder) / "run")
-    for progress in run.rounds():
-        line = progress.line
-        print(f"round {line['round']}: loss {line['loss']:.2f}, average precision on dev {line['dev']['ap']:.3f}")
-    result = run.finish()  # tests the best round once; the folder now has model/, result.json and metrics.jsonl
-    print(f"best round {result['best_round']}: average precision on test {result['test']['ap']:.3f}")
+    rounds = fedrel.rounds(experiment, out=Path(folder) / "run")
+    for done in rounds:
+        print(f"round {done.number}: loss {done.loss:.2f}, average precision on dev {done.scores['ap']:.3f}")
+    run = rounds.run  # the best round, tested once; the folder now has model/, result.json, metrics.jsonl, report.html
+    print(f"best round {run.best_round}: average precision on test {run.scores['ap']:.3f}")

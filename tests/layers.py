@@ -27,7 +27,8 @@ LAYERS = [
     ["algorithms"],
     ["engines"],
     ["experiment"],
-    ["extraction", "sweeps", "report", "conformance", "audit"],
+    ["extraction", "sweeps", "report", "conformance", "audit", "exports"],
+    ["api"],
     ["review", "explore", "federation"],
     ["cli"],
 ]
@@ -95,6 +96,7 @@ _HOLDS = {
     **{"experiment": "one run, the saved model"},
     **{"extraction": "text to facts", "sweeps": "compare, tune", "report": "page, figures"},
     **{"conformance": "check-plugin", "audit": "attacks, measured"},
+    **{"exports": "ONNX, Hugging Face", "api": "import fedrel"},
     **{"review": "page for judges", "explore": "page of facts", "federation": "kits, nodes, transport"},
     **{"cli": "the fedrel command"},
 }

@@ -235,6 +235,7 @@ def test_a_folder_that_is_not_empty_is_refused(refused, finished, tmp_path):
     (tmp_path / "full" / "mine.txt").write_text("precious")
     (tmp_path / "file").write_text("precious")
     assert "full is not empty" in refused("run", *TINY, "--out", "full")
+    assert "full is not empty" in refused("run", *sets("data.source=opennre", "data.path=nowhere"), "--out", "full")
     assert "file is not empty" in refused("run", *TINY, "--out", "file")
     assert "is not empty; go on with --resume" in refused("run", *TINY, "--out", finished[0])
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fedrel.cli import console
+
 RANKED = {
     "auc": 0.5,
     "auc_2000": 0.4,
@@ -53,6 +55,16 @@ def test_both_kinds_of_runs_are_shown(fedrel, tmp_path, scores, metric):
     assert metric in shown.out and f"{scores[metric]:.3f}" in shown.out
     assert "fact" not in shown.out and "target" not in shown.out
     assert shown.out.splitlines()[-2:] == ["upload  2.0 MB per platform and round", f"report  {folder}/report.html"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_scores_are_whole_on_any_terminal(fedrel, tmp_path, monkeypatch, width):
+    monkeypatch.setattr(console.out, "width", width)
+    shown = fedrel("show", make_run(tmp_path / "r", RANKED, "ap")).out
+    assert "…" not in shown
+    assert all(f"{score:.3f}" in shown for score in RANKED.values())
+    assert all(name in shown for name in RANKED)
+    assert max(map(len, shown.splitlines()[:15])) <= width
 
 
 def test_a_score_is_read_beside_its_interval_ties_and_warnings(fedrel, tmp_path):

@@ -29,6 +29,12 @@ def commands(page):
             yield line.split("  #")[0].split(" # ")[0].strip()
 
 
+def programs(page):
+    """The blocks of Python; those of docs/python.md go on from one to the next."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    return ["\n".join(blocks)] if page.name == "python.md" else blocks
+
+
 def shortened(command):
     """The same command with settings that make it quick."""
     words = command.split()
@@ -65,7 +71,7 @@ def test_every_command_runs(page, which, tmp_path):
         else:
             done = subprocess.run(shortened(command), **run)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    for program in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    for program in programs(page):
         subprocess.run([sys.executable, "-c", program], check=True, **run)
 
 

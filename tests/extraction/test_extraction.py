@@ -23,8 +23,9 @@ from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.extraction import candidates, extract
-from fedrel.extraction.extract import Prediction, RelationExtractor
+from fedrel.extraction.extract import RelationExtractor
 from fedrel.extraction.facts import Fact
+from fedrel.extraction.predictions import Prediction
 from tests.experiment.test_saved import prepared
 from tests.helpers import vocabulary_of
 

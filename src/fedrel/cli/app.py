@@ -11,6 +11,7 @@ from fedrel.cli import (
     data,
     estimate,
     explore,
+    export,
     extract,
     federation,
     label,
@@ -27,12 +28,12 @@ from fedrel.cli import (
     verdicts,
 )
 from fedrel.cli.frame import guarded
+from fedrel.cli.help import shown_as_written
 from fedrel.cli.node_app import coordinator_app, platform_app
 from fedrel.version import installed_version
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Train a relation extractor across organisations without sharing their text.",
 )
@@ -52,10 +53,11 @@ app.add_typer(ledger_app, name="ledger")
 
 for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
+app.command("export")(guarded(export.export))
 app.command("review")(guarded(review.review))
 app.command("explore")(guarded(explore.explore))
 app.command("check-plugin")(guarded(check_plugin.check_plugin))
-for subcommand in (data.world, data.check, partition.partition):
+for subcommand in (data.world, data.example, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))
 for provision in (
     federation.new,
@@ -98,6 +100,9 @@ def _top(version: bool = typer.Option(False, "--version", help="Print the versio
     if version:
         print(installed_version())
         raise typer.Exit
+
+
+shown_as_written(app)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -22,10 +23,32 @@ from fedrel.data.reports import Report
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 from fedrel.util.files import atomic_folder
+from fedrel.util.shipped import shipped
 
 _PASSED_OVER = 20  # files that are named
 _SIDE_BY_SIDE = 8  # platforms that have a column each
 _NOISE_OF_TEXT = 0.3  # of ten sentences that name a fact's two entities, seven say so
+
+
+def example(
+    out_: Annotated[Path, typer.Option("--out", help="A new folder.")],
+    json_: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write the example that comes with fedrel (text, a knowledge base, new text) and the experiments of the papers."""
+    if out_.exists():
+        raise UserError(f"{out_} exists; choose a new folder")
+    with atomic_folder(out_) as folder:
+        for part, place in (("example", folder), ("experiments", folder / "experiments")):
+            for path, source in shipped(part).items():
+                (place / path).parent.mkdir(parents=True, exist_ok=True)
+                (place / path).write_bytes(source.read_bytes())
+    if json_:
+        written = sorted(str(path.relative_to(out_)) for path in out_.rglob("*") if path.is_file())
+        print_json(json.dumps({"out": str(out_), "files": written}, indent=1))
+        return
+    kb, text = quote(str(out_ / "kb")), quote(str(out_ / "text"))
+    tell(f"written to {out_}: text, new, kb, truth.tsv, experiments")
+    tell(f"next: fedrel label --kb {kb} --text {text} --out labelled", "bold")
 
 
 def world(

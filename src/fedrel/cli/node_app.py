@@ -6,6 +6,7 @@ import typer
 
 from fedrel.cli import nodes
 from fedrel.cli.frame import guarded
+from fedrel.cli.help import shown_as_written
 
 coordinator_app = typer.Typer(no_args_is_help=True, help="The coordinator of a federation.")
 platform_app = typer.Typer(no_args_is_help=True, help="A platform of a federation.")
@@ -23,6 +24,9 @@ def _keep_the_group() -> None:
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(coordinator_app, name="coordinator")
 app.add_typer(platform_app, name="platform")
+
+
+shown_as_written(app)
 
 
 def main() -> None:

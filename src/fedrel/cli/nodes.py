@@ -16,6 +16,7 @@ from fedrel.errors import UserError
 from fedrel.federation.nodes.status import read_status, status_files
 from fedrel.util.escaping import shown
 from fedrel.util.files import Tail
+from fedrel.util.locks import require_locks
 from fedrel.util.units import format_bytes
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def coordinator(
     check: Check = False,
 ) -> None:
     """Run the coordinator's node until Ctrl-C. It has public data only, and never sees a platform's text."""
+    require_locks()
     opened = _open(kit, "coordinator")
     with federation_extra():
         if find_spec("aiohttp") is None:  # checked here: it is a child of the node that would fail to import it
@@ -76,6 +78,7 @@ def platform(
     check: Check = False,
 ) -> None:
     """Run a platform's node until Ctrl-C. Its text stays here; everything it sends is in its ledger."""
+    require_locks()
     opened = _open(kit, "platform")
     policy = _check_platform(opened, data)
     chosen = _relay(kit, carrier, relay, relay_user)

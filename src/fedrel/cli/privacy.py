@@ -19,10 +19,10 @@ from fedrel.audit.files import audit_file, read_audit, write_audit
 from fedrel.audit.limits import read_limits
 from fedrel.cli.console import duration, err, out, print_json, say, tell
 from fedrel.cli.run import AsJson, Settings
-from fedrel.cli.show import read_result
 from fedrel.config import Experiment
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import read_experiment
+from fedrel.experiment.results import read_result
 from fedrel.report.page import write_report
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal

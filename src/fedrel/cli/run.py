@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +11,17 @@ import torch
 import typer
 
 from fedrel import config
+from fedrel.api.runs import new_folder
 from fedrel.cli.console import err, print_json, say, tell
 from fedrel.cli.progress import RunProgress
-from fedrel.cli.show import read_result, show_result
+from fedrel.cli.show import show_result
 from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import Setup, prepare, read_experiment, stacked_platforms
-from fedrel.experiment.divergence import begin_again
+from fedrel.experiment.divergence import begin_again, require_free
 from fedrel.experiment.execution import Execution
+from fedrel.experiment.results import experiment_of, read_result
+from fedrel.kernels.jit import compiles_first
+from fedrel.kernels.step import descend
 from fedrel.report.page import write_report
 from fedrel.util.profiling import watching
 from fedrel.util.units import format_bytes
@@ -44,18 +47,17 @@ def run(
     """Train one extractor and write model, metrics, ledger and report."""
     if resume and (experiment or set_ or out_):
         raise UserError("--resume goes on with the folder's own experiment; leave out the file, --set and --out")
-    if resume and not (resume / "experiment.toml").is_file():
-        raise UserError(f"{resume}: no run to go on with (it has no experiment.toml)")
+    resumed = experiment_of(resume) if resume else None
     if resume and (resume / "result.json").is_file():
         if (resume / "report.html").is_file():
             raise UserError(f"{resume}: this run is finished; look at it with: fedrel show {resume}")
         write_report(resume)  # all that was missing
         _present(read_result(resume), resume, json_)
         return
-    if resume and "hide_names" not in (resume / "experiment.toml").read_text(encoding="utf-8"):
-        set_ = ["extractor.hide_names=0"]  # begun before names could be hidden
-    settings = read_experiment(resume / "experiment.toml" if resume else experiment, set_)
-    folder = resume or out_ or _new_folder(experiment, str(settings.method["name"]))
+    settings = resumed or read_experiment(experiment, set_)
+    folder = resume or out_ or new_folder(experiment.stem if experiment else str(settings.method["name"]))
+    if not resume:
+        require_free(folder)  # before the data are prepared, which may take long
     with watching(_wait_for_device) if profile else nullcontext():
         result = execute(settings, folder, resume=resume is not None)
     _present(result, folder, json_)
@@ -91,6 +93,8 @@ def execute(settings: config.Experiment, folder: Path, *, resume: bool = False) 
 def _execute(settings: config.Experiment, folder: Path, *, resume: bool) -> dict[str, Any]:
     setup = prepare(settings, say=say)
     say(_what_runs(settings, setup))
+    if setup.model.device.type == "cpu" and compiles_first(descend):
+        say("compiling for this machine, once: the first round takes up to a minute longer …")
     if setup.algorithm.preparation >= settings.training.rounds:
         say(
             f"warning: all {settings.training.rounds} rounds are preparation, of which the method wants "
@@ -149,8 +153,3 @@ def _offer_resume(execution: Execution | None, folder: Path) -> None:
     if execution is not None:
         done = execution.saved_rounds
         err.print(f"kept after round {done}; go on with: fedrel run --resume {folder}", soft_wrap=True)
-
-
-def _new_folder(experiment: Path | None, method: str) -> Path:
-    name = experiment.stem if experiment else method
-    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"

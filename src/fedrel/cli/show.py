@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.ranking import worth_showing
+from fedrel.experiment.results import read_json, read_result, read_rounds
 from fedrel.util.escaping import shown
 from fedrel.util.units import format_bytes
 
@@ -55,51 +55,6 @@ def show(
     if reached is not None:
         tell(f"target  {_reach_text(reached, len(rounds))}")
     tell(f"report  {folder / 'report.html'}")
-
-
-def read_result(folder: Path) -> dict[str, Any]:
-    """The result.json of a run. Raises UserError if the run is not finished, or there is none."""
-    if not (folder / "result.json").exists():
-        if (folder / "experiment.toml").is_file():
-            raise UserError(f"{folder}: not finished; resume it with: fedrel run --resume {folder}")
-        raise UserError(f"{folder}: no run in this folder")
-    return read_json(folder / "result.json", _RESULT)
-
-
-_RESULT = ("method", "seed", "rounds", "best_round", "dev", "test", "selection", "bytes", "seconds")
-
-
-def read_json(path: Path, keys: Iterable[str]) -> dict[str, Any]:
-    """The object in a JSON file that fedrel wrote. Raises UserError if it cannot be read or lacks one of the keys."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not content.keys() >= set(keys):
-            raise ValueError("not written by fedrel")
-        return content
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: unreadable ({error})") from None
-
-
-def read_rounds(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl. Raises UserError if one is not a round with scores and bytes."""
-    path = folder / "metrics.jsonl"
-    rounds = []
-    try:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                rounds.append(_round(json.loads(line)))
-            except (ValueError, RecursionError) as error:
-                raise UserError(f"{path}:{number}: unreadable ({error})") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: unreadable ({error})") from None
-    return rounds
-
-
-def _round(line: Any) -> dict[str, Any]:
-    match line:
-        case {"round": int(), "dev": dict(), "bytes": {"up": int(), "down": int()}, "cohort": list()}:
-            return dict(line)
-    raise ValueError("not written by fedrel")
 
 
 def _reach(folder: Path, rounds: list[dict[str, Any]], target: float) -> dict[str, Any]:
@@ -151,13 +106,25 @@ def show_result(result: dict[str, Any]) -> None:
 def _scores(result: dict[str, Any]) -> Table:
     title = f"{result['method']}, seed {result['seed']}: best of {result['rounds']} rounds is {result['best_round']}"
     table = Table(title=Text(shown(title, 200), "bold"), title_justify="left")
-    table.add_column("")
     metrics = worth_showing(result["test"])
+    if sum(max(len(metric), 5) + 3 for metric in metrics) + 8 > out.width:  # beside each other they would be cut
+        return _one_below_the_other(table, result, metrics)
+    table.add_column("")
     for metric in metrics:
         table.add_column(Text(metric), justify="right")
     dev = {name: result["dev"][name] for name in worth_showing(result["dev"])}  # it may be too small for some of them
     table.add_row("dev", *(f"{dev[name]:.3f}" if name in dev else "–" for name in metrics), style="dim")
     table.add_row("test", *(Text(f"{result['test'][name]:.3f}", "bold") for name in metrics))
+    return table
+
+
+def _one_below_the_other(table: Table, result: dict[str, Any], metrics: list[str]) -> Table:
+    table.add_column("")
+    for split, style in (("dev", "dim"), ("test", "bold")):
+        table.add_column(split, justify="right", style=style)
+    for metric in metrics:
+        cells = (f"{result[split][metric]:.3f}" if metric in result[split] else "–" for split in ("dev", "test"))
+        table.add_row(Text(metric), *cells)
     return table
 
 

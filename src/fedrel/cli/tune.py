@@ -13,10 +13,11 @@ from rich.text import Text
 
 from fedrel import config
 from fedrel.cli.console import out, print_json, tell
-from fedrel.cli.pool import Job, run_missing
-from fedrel.cli.show import read_json
+from fedrel.cli.pool import run_missing
 from fedrel.errors import UserError
+from fedrel.experiment.results import read_json
 from fedrel.sweeps import tuning
+from fedrel.sweeps.pool import Job
 from fedrel.util.files import write_atomic
 
 _SHOWN = 20  # trials in the printed table; tune.json has them all

@@ -5,7 +5,7 @@ Needs the standard library alone, so that a machine with nothing but torch can r
 
 from fedrel.config.checking import line_of, section
 from fedrel.config.fitting import MINILM, Table, installed
-from fedrel.config.reading import override, parse, read, read_table
+from fedrel.config.reading import override, parse, read, read_table, with_values
 from fedrel.config.sections import (
     AUTO,
     DEFAULT_METHOD,
@@ -48,4 +48,5 @@ __all__ = [
     "section",
     "to_table",
     "to_toml",
+    "with_values",
 ]

@@ -50,21 +50,32 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
     """`training.lr=0.1` replaces one value; the value is TOML where it parses, else text.
     Another `method.name` comes first and takes the settings of the method it replaces away.
     """
-    changed = _copy(_renamed(table, "experiment"))
-    for setting in sorted(settings, key=lambda setting: not setting.startswith("method.name=")):
+    values: list[tuple[str, object]] = []
+    for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {setting}: write it as section.key=value, for example training.fraction=0.2")
-        *sections, last = key.strip().split(".")
+        values.append((key.strip(), toml_value(text.strip())))
+    return with_values(table, values, "--set ")
+
+
+def with_values(
+    table: Mapping[str, object], values: Iterable[tuple[str, object]], where: str = ""
+) -> dict[str, object]:
+    """The table with values in the place of its own, each under a dotted key such as training.lr. Another method.name
+    comes first and takes the settings of the method it replaces away.
+    """
+    changed = _copy(_renamed(table, "experiment"))
+    for key, value in sorted(values, key=lambda it: it[0] != "method.name"):
+        *sections, last = key.split(".")
         last = RENAMED.get((".".join(sections), last), last)
         here = changed
         for name in sections:
             inner = here.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise UserError(f"--set {setting}: {name} is a value, not a section")
+                raise UserError(f"{where}{key}: {name} is a value, not a section")
             here = inner
-        value = toml_value(text.strip())
-        if key.strip() == "method.name" and value != here.get("name", DEFAULT_METHOD):
+        if key == "method.name" and value != here.get("name", DEFAULT_METHOD):
             here.clear()
         here[last] = value
     return changed

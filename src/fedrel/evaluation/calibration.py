@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 _BINS = 15
 _STEPS = 100  # of Newton's method, which needs about ten
 _SMALLEST = 1e-10  # step size at which the line search gives up
-_BEND = 0.5  # log-odds over which confidences bend towards the highest
+BEND = 0.5  # log-odds over which confidences bend towards the highest
 _FLATTEST = 1e-3  # slope; a smaller one would make all confidences alike
 
 
@@ -48,10 +48,10 @@ class Calibration:
         if self.most >= 1:
             return free
         bound = np.log(self.most) - np.log1p(-self.most)
-        below = (bound - free) / _BEND
+        below = (bound - free) / BEND
         half = np.log(2.0)  # what a score at the bound lacks; value and slope of both branches agree there
         lacking = np.where(below > 0, np.logaddexp(0.0, below), half / (1.0 - np.minimum(below, 0.0) / (2.0 * half)))
-        bent: Floats = bound - _BEND * lacking
+        bent: Floats = bound - BEND * lacking
         return bent
 
 

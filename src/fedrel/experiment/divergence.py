@@ -84,3 +84,13 @@ def past_attempts(folder: Path) -> list[dict[str, Any]]:
 def is_of_past_attempt(path: Path) -> bool:
     """Whether a path in the folder of a run belongs to an attempt that diverged."""
     return path.name.startswith(_FOLDER)
+
+
+def require_free(folder: Path) -> list[Path]:
+    """What a new run finds in its folder: nothing, or what attempts that diverged have left. Raises UserError if
+    anything else is there.
+    """
+    before = list(folder.iterdir()) if folder.is_dir() else []
+    if folder.is_file() or not all(is_of_past_attempt(it) for it in before):
+        raise UserError(f"{folder} is not empty; go on with --resume {folder}, or choose another --out")
+    return before

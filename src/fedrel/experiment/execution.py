@@ -27,7 +27,7 @@ from fedrel.evaluation.calibration import fit_calibration
 from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
-from fedrel.experiment.divergence import LossLimit, is_of_past_attempt, past_attempts
+from fedrel.experiment.divergence import LossLimit, past_attempts, require_free
 from fedrel.experiment.evaluators import Evaluated, evaluate
 from fedrel.experiment.judged import Trusted, human_scores
 from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
@@ -116,9 +116,7 @@ class Execution:
     # -- the folder -------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        before = list(self.out.iterdir()) if self.out.is_dir() else []
-        if self.out.is_file() or not all(is_of_past_attempt(it) for it in before):
-            raise UserError(f"{self.out} is not empty; go on with --resume {self.out}, or choose another --out")
+        before = require_free(self.out)
         past = self.out.with_name(f".{self.out.name}.before")
         if before:
             self.out.rename(past)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import torch
@@ -24,30 +25,14 @@ from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Floats, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.extraction.candidates import Chunk, Sightings, Span
-from fedrel.extraction.facts import Entity, Fact, Support, arrow, in_short
+from fedrel.extraction.facts import Entity, Fact, Support
 from fedrel.extraction.knowledge import Knowledge
+from fedrel.extraction.predictions import Prediction, Sentence, bags_of, checked
 
 SHOWN = 5  # sentences kept with a fact
 _AT_ONCE = 1_024  # sightings scored together
 _MOST = 4_096  # sentences scored per pair: more would add little and take too much memory
 _LONGEST = 400  # tokens; anything longer is not a sentence and would slow everything down
-
-
-@dataclass(frozen=True, repr=False)
-class Prediction:
-    """The predicted relation of two mentions in one sentence."""
-
-    head: str
-    relation: str
-    tail: str
-    confidence: float
-    confidences: dict[str, float]  # of all relations, best first
-
-    def __str__(self) -> str:
-        return f"{arrow(self.head, self.relation, self.tail)}  {in_short(self.confidence)}"
-
-    def __repr__(self) -> str:
-        return f"Prediction({self})"
 
 
 @dataclass(frozen=True)
@@ -78,41 +63,83 @@ class RelationExtractor:
         known = len(self.relations) - self._first
         return f"RelationExtractor({settings.kind}, {known} relations, {len(self.saved.encoding):,} words)"
 
-    def predict(self, text: str, *, head: Span, tail: Span, types: tuple[str, str] = ("", "")) -> Prediction:
-        """The relation from text[head[0]:head[1]] to text[tail[0]:tail[1]] in this sentence. The best relation is
-        returned even if "no relation" (NA) scores higher: check the confidence. `types` of head and tail (drug,
+    @overload
+    def predict(
+        self, sentences: str, /, *, head: Span, tail: Span, types: tuple[str, str] = ("", "")
+    ) -> Prediction: ...
+    @overload
+    def predict(self, sentences: Iterable[Sentence | Sequence[Sentence]], /) -> list[Prediction]: ...
+    def predict(
+        self,
+        sentences: str | Iterable[Sentence | Sequence[Sentence]],
+        /,
+        *,
+        head: Span | None = None,
+        tail: Span | None = None,
+        types: tuple[str, str] = ("", ""),
+    ) -> Prediction | list[Prediction]:
+        """The relation from head to tail: of one sentence, `predict(text, head=(0, 3), tail=(16, 20))`, or of many at
+        once, `predict([Sentence(text, (0, 3), (16, 20)), …])`, a prediction each. A list in the place of a `Sentence`
+        is a bag: sentences of one pair, which are scored together as in training, for one prediction. The best relation
+        is returned even if "no relation" (NA) scores higher: check the confidence. `types` of head and tail (drug,
         disease, …) are all that a model trained with extractor.blind sees of them; other models ignore them.
 
-        Raises UserError if head and tail are not two separate spans of the text, or if it is longer than 400 tokens.
+        Raises UserError if head and tail are not two separate spans of their text, or if it is longer than 400 tokens.
         """
-        head, tail = _checked(text, head, "head"), _checked(text, tail, "tail")
+        if isinstance(sentences, str):
+            if head is None or tail is None:
+                raise UserError("predict needs head and tail, the spans of two entities in the text")
+            return self._predict([("", [Sentence(sentences, head, tail, types)])])[0]
+        if head is not None or tail is not None or types != ("", ""):
+            raise UserError("head, tail and types are those of one text; give each Sentence its own")
+        return self._predict(list(bags_of(sentences)))
+
+    def _predict(self, bags: Sequence[tuple[str, Sequence[Sentence]]]) -> list[Prediction]:
+        """A prediction for every bag, each with what its errors begin with."""
+        if not bags:
+            return []
+        with Sightings() as seen:
+            for number, (where, bag) in enumerate(bags):
+                for sentence in bag:
+                    self._see(seen, number, sentence, where)
+            seen.close()
+            z = np.concatenate([it.log_odds for it in self._scored(seen, np.arange(len(bags)))])  # (bags, R)
+        return [self._prediction(bag[0], of_bag) for (_, bag), of_bag in zip(bags, z, strict=True)]
+
+    def _see(self, seen: Sightings, number: int, sentence: Sentence, where: str) -> None:
+        """Adds a sentence as a sighting of the bag of this number."""
+        text = sentence.text
+        head, tail = checked(text, sentence.head, f"{where}head"), checked(text, sentence.tail, f"{where}tail")
         if head[0] < tail[1] and tail[0] < head[1]:
-            raise UserError(f"head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must be separate")
+            raise UserError(
+                f"{where}head {head[0]}..{head[1]} and tail {tail[0]}..{tail[1]} overlap; they must be separate"
+            )
         words = Words.of(text)
         if len(words) > _LONGEST:
             raise UserError(
-                f"the text has {len(words):,} tokens, but predict reads one sentence of at most {_LONGEST}; pass only "
-                "the one around head and tail, or use extract"
+                f"{where}the text has {len(words):,} tokens, but predict reads one sentence of at most {_LONGEST}; "
+                "pass only the one around head and tail, or use extract"
             )
-        sides = zip((head, tail), "ht", types, strict=True)
+        sides = zip((head, tail), "ht", sentence.types, strict=True)
         spots = self._typed(text, [Spot(*span, (key,), (), type_) for span, key, type_ in sides], None)
         tokens, spans = self._read(text, words, spots)
-        with Sightings() as seen:
-            seen.add_sentence("", 0, text, self._look_up(tokens))
-            seen.add(0, 1, (*spans[head], *spans[tail]), (*head, *tail), self._told(*spots))
-            seen.close()
-            z = next(self._scored(seen, np.zeros(1, np.int64))).log_odds
-        order = np.argsort(-z[0, self._first :], kind="stable") + self._first
-        confidence = sigmoid(z[0])
+        seen.add_sentence("", 0, text, self._look_up(tokens))
+        seen.add(number, number, (*spans[head], *spans[tail]), (*head, *tail), self._told(*spots))
+
+    def _prediction(self, sentence: Sentence, z: Floats) -> Prediction:
+        """From the log-odds (R,) of a bag, whose entities are called as in this sentence."""
+        order = np.argsort(-z[self._first :], kind="stable") + self._first
+        confidence = sigmoid(z)
         ranked = {self.relations[number]: float(confidence[number]) for number in order}
-        best = self.relations[order[0]]
-        return Prediction(text[slice(*head)], best, text[slice(*tail)], ranked[best], ranked)
+        best, text = self.relations[order[0]], sentence.text
+        names = (text[slice(*map(operator.index, span))] for span in (sentence.head, sentence.tail))
+        return Prediction(next(names), best, next(names), ranked[best], ranked)
 
     def extract(
         self,
         texts: str | Document | Iterable[str | Document],
-        *,
         kb: KB | str | Path | None = None,
+        *,
         min_confidence: float = 0.5,
         new_only: bool = False,
         ambiguous: bool = False,
@@ -257,15 +284,6 @@ def _documents(texts: Iterable[str | Document]) -> Iterator[Document]:
             yield Document(f"text {number}", text)
         else:
             raise UserError(f"text {number} is a {type(text).__name__}; extract reads strings and Documents")
-
-
-def _checked(text: str, span: Span, name: str) -> Span:
-    try:
-        start, end = map(operator.index, span)
-    except (TypeError, ValueError):
-        raise UserError(f"{name} must be two offsets into the text, (start, end), not {span!r}") from None
-    check_span(text, start, end, name)
-    return start, end
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,14 +81,14 @@ class BERT(Encoder):
         """(S, W) the vectors of the transformer, which is frozen or not. Those that a layer is trained on are kept for
         the whole run, in half the memory.
         """
-        vectors = self._transformed(batch)
+        vectors = self.transformed(batch)
         return vectors if self.layer is None else vectors.to(torch.float16)
 
     @property
     def frozen_width(self) -> int:
         return self._width
 
-    def _transformed(self, batch: Batch) -> Tensor:
+    def transformed(self, batch: Batch) -> Tensor:
         assert isinstance(batch, PieceBatch)
         lengths, device = torch.from_numpy(batch.lengths), batch.ids.device
         at_once = max(_AT_ONCE, _PIECES_AT_ONCE // batch.ids.shape[1]) if batch.ids.is_cuda else _AT_ONCE
@@ -107,8 +107,7 @@ class BERT(Encoder):
             ids = ids[:, : -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE if ids.is_cuda else longest]
         padded = bool((lengths < ids.shape[1]).any())
         lengths = lengths.to(ids.device, non_blocking=True)
-        place = torch.arange(ids.shape[1], device=ids.device)
-        mask = place < lengths[:, None]  # (S, L)
+        mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]  # (S, L)
         fast = ids.is_cuda or (self.frozen and _fast_bfloat16())
         mixed = self.precision == "bfloat16" or (self.precision == "auto" and fast)
         arithmetic: AbstractContextManager[object] = nullcontext()
@@ -116,9 +115,16 @@ class BERT(Encoder):
             arithmetic = torch.autocast(ids.device.type, torch.bfloat16)
         with arithmetic:
             words = self.words(ids.reshape(-1)).view(*ids.shape, -1)
-            seen = self._seen(mask, torch.bfloat16 if mixed else words.dtype) if padded else None
+            seen = self.seen(mask, torch.bfloat16 if mixed else words.dtype) if padded else None
             pieces: Tensor = self.body(inputs_embeds=words, attention_mask=seen).last_hidden_state  # (S, L, D)
-        pieces = pieces.to(torch.float32) if mixed else pieces
+        return self.pooled(pieces.to(torch.float32) if mixed else pieces, lengths, spans)
+
+    def pooled(self, pieces: Tensor, lengths: Tensor, spans: Tensor) -> Tensor:
+        """(S, W) the vectors of sentences from those of their pieces (S, L, D), of which the first `lengths` (S,) are
+        no padding, and the spans (S, 4) of head and tail, by the pooling.
+        """
+        place = torch.arange(pieces.shape[1], device=pieces.device)
+        mask = place < lengths[:, None]  # (S, L)
         if self.pooling == "cls":
             return pieces[:, 0]
         if self.pooling == "mean":
@@ -135,9 +141,9 @@ class BERT(Encoder):
             mentions = [(pieces * it[:, :, None]).sum(1) for it in inside]
         return torch.cat([pieces[:, 0], *mentions] if self.pooling == "cls+sum" else mentions, dim=1)
 
-    def _seen(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
-        """The mask as the transformer wants it: finished where possible, since making it the library would ask the
-        GPU whether it masks anything, and every layer would turn it into numbers again.
+    def seen(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """The mask (S, L) as the transformer wants it: finished where possible, since making it the library would ask
+        the GPU whether it masks anything, and every layer would turn it into numbers again.
         """
         if not self.finished_mask:
             return mask.long()

@@ -39,6 +39,15 @@ def usable(device: torch.device) -> bool:
     return AVAILABLE and device.type == "cpu"
 
 
+def compiles_first(function: Callable[..., Any]) -> bool:
+    """Whether a compiled loop has to be compiled before it can run, since nothing is kept of it."""
+    statistics = getattr(function, "stats", None)  # none: it is not compiled
+    if statistics is None or not statistics.cache_path:
+        return statistics is not None
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}-*.nbi"
+    return not any(Path(statistics.cache_path).glob(name))
+
+
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled at its first call, which takes some seconds once."""
     return kept(function, **_OPTIONS) if AVAILABLE else function

@@ -8,7 +8,6 @@ A reply may be in the ledger without having left, if the platform was killed in 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
 import json
@@ -27,6 +26,7 @@ from typing import Self
 from fedrel.errors import UserError
 from fedrel.privacy.entries import COORDINATOR, FIRST, HEADER, Entry, Field, Line, decode, decode_simulated, encode
 from fedrel.util.files import write_atomic
+from fedrel.util.locks import lock_alone
 
 __all__ = [
     "FILE",
@@ -160,14 +160,15 @@ def _close_all() -> None:
         ledger.close()
 
 
-os.register_at_fork(after_in_child=_close_all)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_close_all)
 
 
 def _lock(descriptor: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise UserError(f"{path}: not a regular file; name another one for the ledger")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_alone(descriptor)
     except BlockingIOError:
         raise UserError(
             f"{path}: another process has this ledger open; stop it first, a platform runs only once at a time"

@@ -134,7 +134,7 @@ class Comparison:
 
 
 def read(
-    path: Path | None,
+    path: Path | Mapping[str, object] | None,
     *,
     settings: Iterable[str],
     methods: Iterable[str],
@@ -144,8 +144,8 @@ def read(
     quick: bool = False,
     data: Path | None = None,
 ) -> Comparison:
-    """A comparison from a file with a [compare] section, from command-line options, or from both, where options take
-    precedence. Raises UserError for any mistake.
+    """A comparison from a file (or what one would say) with a [compare] section, from command-line options, or from
+    both, where options take precedence. Raises UserError for any mistake.
     """
     settings = list(settings)
     table, asked, where, text = read_section(path, settings, "compare", _KEYS)

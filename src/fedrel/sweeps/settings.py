@@ -19,14 +19,14 @@ _OF_OTHER_DATA = ("data.", "training.metric")
 
 
 def read_section(
-    path: Path | None, settings: Iterable[str], name: str, keys: Iterable[str]
+    path: Path | Mapping[str, object] | None, settings: Iterable[str], name: str, keys: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any], str, str]:
-    """Reads a file with a [compare] or a [tune] section, or both, and applies settings: returns the experiment's table,
-    the section `name`, and the file's name and text for messages. Raises UserError for a mistake in the experiment, and
-    for a key of the section that is not in `keys`.
+    """Reads a file (or what one would say) with a [compare] or a [tune] section, or both, and applies settings: returns
+    the experiment's table, the section `name`, and the file's name and text for messages. Raises UserError for a
+    mistake in the experiment, and for a key of the section that is not in `keys`.
     """
-    written, text = config.read_table(path)
-    where = str(path or name)
+    written, text = (dict(path), "") if isinstance(path, Mapping) else config.read_table(path)
+    where = name if path is None or isinstance(path, Mapping) else str(path)
     config.parse({key: value for key, value in written.items() if key not in ("compare", "tune")}, where, text)
     table = config.override(written, settings)
     sections = {key: table.pop(key, {}) for key in ("compare", "tune")}

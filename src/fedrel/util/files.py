@@ -19,7 +19,7 @@ from typing import IO
 from fedrel.errors import UserError
 from fedrel.util.escaping import shown
 
-_NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import logging
 import os
 import select
@@ -25,6 +24,7 @@ from fedrel.errors import UserError
 from fedrel.federation.channel import Channel, ClosedError, Message
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_cache, private_folder
+from fedrel.util.locks import lock_alone
 
 LOG = "node.log"
 CONFINED = "fedrel.federation.nodes.confined"
@@ -202,7 +202,7 @@ def only_one(path: Path, sentence: str) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_alone(descriptor)
         except BlockingIOError:
             raise UserError(sentence) from None
         yield
