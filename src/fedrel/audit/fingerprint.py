@@ -25,9 +25,10 @@ from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.shard import Shard
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
+from fedrel.protocol.form import Form
 from fedrel.protocol.records import named_in
 from fedrel.protocol.round import Ask, Replies
-from fedrel.protocol.tasks import Form, form_of, tasks
+from fedrel.protocol.tasks import form_of, tasks
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

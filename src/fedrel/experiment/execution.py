@@ -43,6 +43,7 @@ from fedrel.protocol.codec import Record
 from fedrel.protocol.replies import trained
 from fedrel.protocol.round import Ask, Replies, broadcast
 from fedrel.protocol.run import Completed, run
+from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import form_of, training_tasks
 from fedrel.util.files import atomic_folder, write_atomic
 from fedrel.util.profiling import phase, watched
@@ -310,6 +311,9 @@ class Execution:
         if ask.task in self._training_tasks:
             self._trainers |= ask.to.keys()
             self.standing.training_seconds += seconds
+        if isinstance(replies, Summed):
+            self._losses += [report] if (report := replies.trained()) else []
+            return replies
         with phase("aggregate"):
             replies = self._screen(ask, replies)
         form = form_of(self.setup.algorithm, ask.task)
