@@ -105,7 +105,7 @@ class Evidence(FedAvg):
         site.scratch |= {"weights": weights, "seen": seen, "background": background.if_enough().named()}
         return {"evidence": Named(key=keys[bags], best=best_of_bags(z, bag, site.shard.bags, self.rounding)[bags])}
 
-    @task(background={"sentences": "i64 counts", "total": "f64 relations", "squares": "f64 relations"})
+    @task(background={"sentences": "i64 counts", "total": "f64 relations sums", "squares": "f64 relations sums"})
     def sum_up(self, site: Site, message: Record) -> Record:
         """What relations score on the sentences without one, if there are enough."""
         return {"background": named_in(site.scratch, "background")}

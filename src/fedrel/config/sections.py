@@ -174,6 +174,10 @@ class Privacy:
     # secure: of what platforms send in a round, the sum over them and nothing else
     sums: Literal["off", "secure"] = "off"
     least: int = number(3, low=2, high=1_000)  # platforms in a sum; none over fewer is opened
+    # of evidence in sums: places that facts are hashed to, about four times as many as facts; and rounds that are
+    # remembered together, 0: one, or twice as many as it takes until all platforms were active
+    slots: int = number(4096, low=16, high=2**22)
+    window: int = number(0, low=0, high=1_000_000)
 
 
 @dataclass(frozen=True)

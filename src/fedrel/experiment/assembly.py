@@ -138,7 +138,8 @@ def method_of(experiment: Experiment) -> tuple[Algorithm, str]:
     and the denoiser of its model.
     """
     algorithm, denoiser = choose_method(experiment.method)
-    return (algorithm.from_sums(experiment) if experiment.privacy.sums == SECURE else algorithm), denoiser
+    summing = METHODS[str(experiment.method["name"])].from_sums if experiment.privacy.sums == SECURE else None
+    return (summing(algorithm, experiment) if summing else algorithm), denoiser
 
 
 def extractor_note(experiment: Experiment) -> str:

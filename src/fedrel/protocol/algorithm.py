@@ -75,10 +75,6 @@ class Algorithm(ABC):
         """Sizes that forms of its replies speak of, by word, beside those that all methods have."""
         return {}
 
-    def from_sums(self, experiment: Experiment) -> Algorithm:
-        """The form of this method that works where only sums of replies are known: itself, unless there is another."""
-        return self
-
     @property
     def preparation(self) -> int:
         """Rounds at the start that only prepare the method: none of them is kept as its result."""

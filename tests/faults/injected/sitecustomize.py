@@ -4,7 +4,8 @@ FEDREL_FAULT.
 `reply:KIND:N` changes the N-th reply of a platform's training process before it is signed: garbage, nan, norm, shape,
 dtype, field, oversize, noise, twice. `begin:KIND` changes each of its replies to `begin`. `disk` prevents its files
 from growing. `checkpoint` kills the process of the coordinator's run, once, while it writes the checkpoint of its
-fourth round. FEDREL_KEY_LOG is where a platform's network process logs its TLS session keys.
+fourth round. `die:TASK:WHEN` kills a platform's training process, once, in the second round, "before" or "after" it
+does this task. FEDREL_KEY_LOG is where a platform's network process logs its TLS session keys.
 """
 
 import os
@@ -111,6 +112,26 @@ def _die_in_a_checkpoint():
     os.fsync = deadly
 
 
+def _die_in(task, when):
+    from fedrel.federation.worker import Worker
+
+    call = Worker.__call__
+    done = Path(os.environ["TMPDIR"]) / "died"
+
+    def deadly(self, request, payload):
+        now = (request.task, request.round) == (task, 1) and not done.exists()
+        if now:
+            done.touch()
+        if now and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        outcome = call(self, request, payload)
+        if now:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+
+    Worker.__call__ = deadly
+
+
 def _write_down_keys(path):
     from fedrel.federation.https import client
 
@@ -135,6 +156,8 @@ if b"confined\0worker" in _line:
         )
     elif _what == "disk":
         _fill_the_disk()
+    elif _what == "die":
+        _once_confined(lambda: _die_in(*_how.split(":")))
 elif b"confined\0conductor" in _line and _what == "checkpoint":
     _die_in_a_checkpoint()
 elif b"https.transport" in _line and "FEDREL_KEY_LOG" in os.environ:

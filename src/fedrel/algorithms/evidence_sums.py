@@ -1,0 +1,126 @@
+"""Remembered evidence where the coordinator knows sums alone: it reads how good the best evidence of a slot is, and
+nothing about any platform's.
+
+A fact falls into one slot of each of several tables, by a hash of its blinded key, which is another one in every
+`window` of rounds. z is cut into steps. In every slot a platform has one number a step: a random one, never 0, in all
+steps that its best sentence for a fact of the slot reaches, 0 above. Of the sum over platforms, mod 2^32, the highest
+step that is not 0 is the highest that anybody reaches (but for one case in 2^32), and random numbers do not tell how
+many do. The coordinator sends back one byte a slot. Facts that share a slot can only make it look better than it is,
+so z* of a fact is the least over its tables. Slots are always as many, and always in the same places: neither the
+number of facts nor their order leaves a platform.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrel.algorithms.evidence import Evidence
+from fedrel.config import Experiment
+from fedrel.learning.background import Background
+from fedrel.learning.named import Named
+from fedrel.protocol import Algorithm, Record, Round, Site, broadcast, named_in, task
+
+TABLES = 2
+_LOWEST, _HIGHEST = -12.0, 12.0  # z beyond these counts as these
+_WORD = 4  # bytes of a hash that one table takes
+
+
+@dataclass(frozen=True)
+class EvidenceFromSums(Evidence):
+    """`slots`: of a table, some times as many as there are facts. `window`: rounds whose evidence is remembered, from
+    the first of them on; then keys are new and memory begins anew. A step of z is `rounding`.
+    """
+
+    slots: int = 4096
+    window: int = 1
+
+    @classmethod
+    def of(cls, evidence: Algorithm, experiment: Experiment) -> EvidenceFromSums:
+        """With the settings of `evidence`, and those of an experiment's [privacy]."""
+        privacy, fraction = experiment.privacy, experiment.training.fraction
+        several = max(round(2 / fraction), 1) if fraction < 1 else 1  # so that most platforms have been active
+        return cls(**vars(evidence), slots=privacy.slots, window=privacy.window or several)
+
+    @property
+    def step(self) -> float:
+        return self.rounding or 1.0
+
+    @property
+    def steps(self) -> int:
+        return int((_HIGHEST - _LOWEST) // self.step) + 1
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return {"tables": TABLES, "slots": self.slots, "steps": self.steps}
+
+    def start(self, weights: Named) -> Record:
+        return {"weights": weights, "heard": self._nothing(0)}
+
+    def _nothing(self, window: int) -> Named:
+        return Named(step=torch.zeros(TABLES, self.slots, dtype=torch.uint8), window=torch.tensor(window))
+
+    def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
+        weights, heard = named_in(state, "weights"), named_in(state, "heard")
+        shown = yield broadcast("show", cohort, weights=weights)
+        if not shown:
+            return state
+        window = hub.round // self.window
+        if not self.memory or int(heard["window"]) != window:
+            heard = self._nothing(window)
+        reached = torch.maximum(heard["step"].cpu(), highest(hub.total(shown, "reached")["random"]))
+        told: Record = {"reached": Named(step=reached)}
+        if self.rest < 1 and (sums := (yield broadcast("sum_up", shown))):
+            bars = Background.of_named(hub.total(sums, "background")).bar(self.bar_at(hub.round, hub.training.rounds))
+            told["bars"] = Named(z=bars)
+        replies = yield broadcast("train", shown, **told)
+        mean = hub.mean(weights, replies, "weights", by="sentences")
+        return {"weights": mean, "heard": Named(step=reached, window=torch.tensor(window))}
+
+    @task(reached={"random": "i32 tables slots steps cyclic"})
+    def show(self, site: Site, message: Record) -> Record:
+        """For every slot, random numbers in the steps that the best evidence here reaches."""
+        evidence = named_in(super().show(site, message), "evidence")
+        slot = slots_of(evidence["key"], site.round // self.window, self.slots)  # (tables, n)
+        reached = ((evidence["best"] - _LOWEST) / self.step).floor().long().clamp(-1, self.steps - 1) + 1
+        site.scratch["slots"] = Named(slot=slot)
+        return {"reached": Named(random=self._random(slot, reached))}
+
+    def _random(self, slot: Tensor, reached: Tensor) -> Tensor:
+        """(tables, slots, steps) int32, from the slots (tables, n) of facts and how many steps each reaches (n,)."""
+        most = torch.zeros(TABLES, self.slots, dtype=torch.int64)
+        most.scatter_reduce_(1, slot, reached.expand(TABLES, -1), "amax")
+        shape = (TABLES, self.slots, self.steps)
+        drawn = np.frombuffer(os.urandom(_WORD * TABLES * self.slots * self.steps), np.uint32).reshape(shape)
+        numbers = torch.from_numpy(np.maximum(drawn, 1).view(np.int32))
+        return torch.where(torch.arange(self.steps) < most[:, :, None], numbers, 0)
+
+    @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
+    def train(self, site: Site, message: Record) -> Record:
+        step = named_in(message, "reached")["step"].long()  # (tables, slots)
+        best = step.gather(1, named_in(site.scratch, "slots")["slot"]).amin(0)  # (n,) of its own facts
+        z = torch.where(best > 0, _LOWEST + (best - 1) * self.step, -torch.inf)
+        return super().train(site, {**message, "best": Named(best=z)})
+
+
+def highest(random: Tensor) -> Tensor:
+    """(tables, slots) uint8: how many steps anybody reaches, from the sum of random numbers (tables, slots, steps)."""
+    steps = torch.arange(1, random.shape[2] + 1, dtype=torch.uint8)
+    return torch.where(random != 0, steps, 0).amax(2)
+
+
+def slots_of(keys: Tensor, window: int, slots: int) -> Tensor:
+    """(tables, n) where facts with these blinded keys (n,) lie in a window of rounds. Nobody who lacks the keys can
+    tell, nor who knows it in one window, where they lie in another.
+    """
+    salt = window.to_bytes(hashlib.blake2b.SALT_SIZE, "little")
+    hashed = (hashlib.blake2b(key.to_bytes(8, "little", signed=True), salt=salt) for key in keys.tolist())
+    words = b"".join(it.digest()[: _WORD * TABLES] for it in hashed)
+    numbers = np.frombuffer(words, "<u4").reshape(-1, TABLES).T.astype(np.int64)
+    return torch.from_numpy(numbers % slots)
