@@ -35,6 +35,7 @@ from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
 from fedrel.experiment.standing import Progress, Standing
+from fedrel.experiment.sums import sum_notes
 from fedrel.experiment.views import choose_view
 from fedrel.learning.model import BOTH_VIEWS, SHOWN
 from fedrel.learning.named import Named
@@ -384,6 +385,7 @@ class Execution:
                     *(f"begun again with a smaller learning rate: {it['why']}" for it in past_attempts(self.out)),
                     *held_out_notes(held_out(setup, best_line, evaluated)),
                     *suspicion_notes(suspects),
+                    *sum_notes(setup.experiment),
                     *(f"warning: {it}" for it in warnings),
                 ]
             },
@@ -409,6 +411,7 @@ class Execution:
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
             "sentences_per_second": standing.trained / standing.training_seconds if standing.training_seconds else 0.0,
+            "privacy": asdict(setup.experiment.privacy),
             "version": installed_version(),
         }
         if (profile := watched()) is not None:

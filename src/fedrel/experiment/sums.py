@@ -47,6 +47,14 @@ def objection_to_cohort(experiment: Experiment, active: int) -> str | None:
     )
 
 
+def sum_notes(experiment: Experiment) -> list[str]:
+    """What a reader of results should know about how replies were added up."""
+    if experiment.privacy.sums != SECURE:
+        return []
+    least = experiment.privacy.least
+    return [f"secure sums: the coordinator sees sums over at least {least} platforms, and no platform's own updates"]
+
+
 def layouts(
     algorithm: Algorithm, experiment: Experiment, held: Callable[[], Mapping[str, int]], sizes: Mapping[str, int]
 ) -> Callable[[Ask], Layout | None]:
