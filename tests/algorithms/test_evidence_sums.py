@@ -77,6 +77,8 @@ def test_without_collisions_it_selects_what_evidence_with_the_keys_selects(tmp_p
         execution = Execution(setup, tmp_path / sums)
         list(execution.rounds())
         chosen[sums] = execution._engine.selections()
+        result = execution.finish()
+        assert result["privacy"]["sums"] == sums and result["selection"]
         execution.close()
     assert chosen["off"].keys() == chosen["secure"].keys()
     assert all(torch.equal(chosen["secure"][name], places) for name, places in chosen["off"].items())

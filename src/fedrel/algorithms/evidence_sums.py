@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from fedrel.algorithms.evidence import Evidence
 from fedrel.config import Experiment
 from fedrel.learning.background import Background
 from fedrel.learning.named import Named
-from fedrel.protocol import Algorithm, Record, Round, Site, broadcast, named_in, task
+from fedrel.protocol import Algorithm, Record, Round, Scored, Site, broadcast, named_in, task
 
 TABLES = 2
 _LOWEST, _HIGHEST = -12.0, 12.0  # z beyond these counts as these
@@ -107,6 +107,11 @@ class EvidenceFromSums(Evidence):
         best = step.gather(1, named_in(site.scratch, "slots")["slot"]).amin(0)  # (n,) of its own facts
         z = torch.where(best > 0, _LOWEST + (best - 1) * self.step, -torch.inf)
         return super().train(site, {**message, "best": Named(best=z)})
+
+    def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
+        """As with the keys of facts at hand, which a report's own process has."""
+        whole = Evidence(**{it.name: getattr(self, it.name) for it in fields(Evidence)})
+        return whole.selection(platforms)
 
 
 def highest(random: Tensor) -> Tensor:
