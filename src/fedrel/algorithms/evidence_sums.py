@@ -108,6 +108,14 @@ class EvidenceFromSums(Evidence):
         z = torch.where(best > 0, _LOWEST + (best - 1) * self.step, -torch.inf)
         return super().train(site, {**message, "best": Named(best=z)})
 
+    def readable(self, random: Tensor, round_: int) -> tuple[Tensor, Tensor]:
+        """What anybody reads from a sum of random numbers: the slots of the first table that somebody has evidence in,
+        (n,) numbers that are others in every window, and how good the best of it is (n,).
+        """
+        step = highest(random)[0].long()
+        (taken,) = step.nonzero(as_tuple=True)
+        return taken + self.slots * (round_ // self.window), _LOWEST + (step[taken] - 1) * self.step
+
     def selection(self, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
         """As with the keys of facts at hand, which a report's own process has."""
         whole = Evidence(**{it.name: getattr(self, it.name) for it in fields(Evidence)})

@@ -208,11 +208,15 @@ class Summed(Mapping[str, Mapping[str, "Named | float"]]):
             'platforms are known; set privacy.sums = "off", or choose another method'
         )
 
+    @property
+    def by(self) -> str | None:
+        """The field that means of models are weighted by, as the task declares it."""
+        return None if self.layout.form.plain else self.layout.weight
+
     def mean(self, base: Named, field: str, by: str | None) -> Named:
         """The mean of the models in a field, those of platforms with nothing to say left out."""
-        declared = None if self.layout.form.plain else self.layout.weight
-        if by != declared:
-            raise TypeError(f"mean(by={by!r}): the task declares a mean by {declared!r}; see @task(plain=True)")
+        if by != self.by:
+            raise TypeError(f"mean(by={by!r}): the task declares a mean by {self.by!r}; see @task(plain=True)")
         count = self.spoke if by is None else self.number(by) / self.layout.units.sentences
         if not count:
             return base
