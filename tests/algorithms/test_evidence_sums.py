@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrel.algorithms.evidence_sums import TABLES, EvidenceFromSums, highest, slots_of
+from fedrel.algorithms.evidence_sums import EvidenceFromSums
 from fedrel.experiment.assembly import method_of, prepare
 from fedrel.experiment.execution import Execution
+from fedrel.protocol.slots import TABLES, highest, random_up_to, slots_of
 from tests.algorithms.tiny import experiment
 
 SLOTS = 64
@@ -19,7 +20,7 @@ method = EvidenceFromSums(slots=SLOTS)
 def random(levels):
     """The random numbers of one platform, from how many steps it reaches by slot of the first table."""
     slot = torch.tensor([list(levels)] * TABLES)
-    return method._random(slot, torch.tensor(list(levels.values())))
+    return random_up_to(slot, torch.tensor(list(levels.values())), SLOTS, method.steps)
 
 
 @given(st.lists(st.dictionaries(st.integers(0, SLOTS - 1), st.integers(0, method.steps)), min_size=1, max_size=4))

@@ -10,14 +10,10 @@ so z* of a fact is the least over its tables. Slots are always as many, and alwa
 number of facts nor their order leaves a platform.
 """
 
-from __future__ import annotations
-
-import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,10 +22,9 @@ from fedrel.config import Experiment
 from fedrel.learning.background import Background
 from fedrel.learning.named import Named
 from fedrel.protocol import Algorithm, Record, Round, Scored, Site, broadcast, named_in, task
+from fedrel.protocol.slots import TABLES, highest, random_up_to, slots_of
 
-TABLES = 2
 _LOWEST, _HIGHEST = -12.0, 12.0  # z beyond these counts as these
-_WORD = 4  # bytes of a hash that one table takes
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class EvidenceFromSums(Evidence):
     window: int = 1
 
     @classmethod
-    def of(cls, evidence: Algorithm, experiment: Experiment) -> EvidenceFromSums:
+    def of(cls, evidence: Algorithm, experiment: Experiment) -> Self:
         """With the settings of `evidence`, and those of an experiment's [privacy]."""
         privacy, fraction = experiment.privacy, experiment.training.fraction
         several = max(round(2 / fraction), 1) if fraction < 1 else 1  # so that most platforms have been active
@@ -90,16 +85,7 @@ class EvidenceFromSums(Evidence):
         slot = slots_of(evidence["key"], site.round // self.window, self.slots)  # (tables, n)
         reached = ((evidence["best"] - _LOWEST) / self.step).floor().long().clamp(-1, self.steps - 1) + 1
         site.scratch["slots"] = Named(slot=slot)
-        return {"reached": Named(random=self._random(slot, reached))}
-
-    def _random(self, slot: Tensor, reached: Tensor) -> Tensor:
-        """(tables, slots, steps) int32, from the slots (tables, n) of facts and how many steps each reaches (n,)."""
-        most = torch.zeros(TABLES, self.slots, dtype=torch.int64)
-        most.scatter_reduce_(1, slot, reached.expand(TABLES, -1), "amax")
-        shape = (TABLES, self.slots, self.steps)
-        drawn = np.frombuffer(os.urandom(_WORD * TABLES * self.slots * self.steps), np.uint32).reshape(shape)
-        numbers = torch.from_numpy(np.maximum(drawn, 1).view(np.int32))
-        return torch.where(torch.arange(self.steps) < most[:, :, None], numbers, 0)
+        return {"reached": Named(random=random_up_to(slot, reached, self.slots, self.steps))}
 
     @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
     def train(self, site: Site, message: Record) -> Record:
@@ -120,20 +106,3 @@ class EvidenceFromSums(Evidence):
         """As with the keys of facts at hand, which a report's own process has."""
         whole = Evidence(**{it.name: getattr(self, it.name) for it in fields(Evidence)})
         return whole.selection(platforms)
-
-
-def highest(random: Tensor) -> Tensor:
-    """(tables, slots) uint8: how many steps anybody reaches, from the sum of random numbers (tables, slots, steps)."""
-    steps = torch.arange(1, random.shape[2] + 1, dtype=torch.uint8)
-    return torch.where(random != 0, steps, 0).amax(2)
-
-
-def slots_of(keys: Tensor, window: int, slots: int) -> Tensor:
-    """(tables, n) where facts with these blinded keys (n,) lie in a window of rounds. Nobody who lacks the keys can
-    tell, nor who knows it in one window, where they lie in another.
-    """
-    salt = window.to_bytes(hashlib.blake2b.SALT_SIZE, "little")
-    hashed = (hashlib.blake2b(key.to_bytes(8, "little", signed=True), salt=salt) for key in keys.tolist())
-    words = b"".join(it.digest()[: _WORD * TABLES] for it in hashed)
-    numbers = np.frombuffer(words, "<u4").reshape(-1, TABLES).T.astype(np.int64)
-    return torch.from_numpy(numbers % slots)

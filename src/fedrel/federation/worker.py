@@ -93,10 +93,8 @@ class Worker:
             if request.task == BEGIN:
                 return self._begin(request, payload)
             return self._task(request, payload)
-        except RefusedError as error:
+        except (RefusedError, NotOpenedError) as error:
             self.refuse(request.run, request.round, request.task, str(error))
-            return Outcome("refused", str(error))
-        except NotOpenedError as error:
             return Outcome("refused", str(error))
         except DivergedError as error:
             _say(f"{request.task}: {error}")
