@@ -30,7 +30,7 @@ _LOWEST, _HIGHEST = -12.0, 12.0  # z beyond these counts as these
 @dataclass(frozen=True)
 class EvidenceFromSums(Evidence):
     """`slots`: of a table, some times as many as there are facts. `window`: rounds whose evidence is remembered, from
-    the first of them on; then keys are new and memory begins anew. A step of z is `rounding`.
+    the first of them on; then keys are new and memory begins anew. A step of z is `rounding`, at least 1.
     """
 
     slots: int = 4096
@@ -45,7 +45,7 @@ class EvidenceFromSums(Evidence):
 
     @property
     def step(self) -> float:
-        return self.rounding or 1.0
+        return max(self.rounding, 1.0)  # a finer one would make tables large
 
     @property
     def steps(self) -> int:

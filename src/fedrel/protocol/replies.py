@@ -11,8 +11,9 @@
 - `loss`: the mean loss of training. `count`: a whole number from 0. `number`: any.
 - `f32 n`: a tensor's type and sizes. A letter is any size, the same all over the reply; a word is a size that both
   sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities p, from -10,000 to 10,000. `logprob`:
-  logarithms of probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `places`: whole numbers
-  from 0 to below the size `bins`, each larger than the one before.
+  logarithms of probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `sums`: over sentences, of
+  numbers up to 10,000 each. `cyclic`: integers of which only the sum over platforms mod 2^32 means anything. `places`:
+  whole numbers from 0 to below the size `bins`, each larger than the one before.
 
 All of it must be there, or, where the task says `or_nothing`, none. Nothing is NaN or infinite. That keeps broken
 platforms out, not clever ones: a reply of the right form may still teach nonsense.
