@@ -11,6 +11,7 @@ from fedrel.privacy.ledger import read as read_ledger
 from fedrel.protocol import sum_messages as say
 from fedrel.protocol.codec import decode, encode
 from fedrel.protocol.round import Ask
+from fedrel.protocol.summed import Units
 from tests.parity.consortium import PLATFORMS, Consortium, read, write_world
 
 SECURE = ("privacy.sums=secure", "robust.screening=off")
@@ -241,17 +242,32 @@ def test_nothing_is_revealed_without_the_signatures_of_enough(liar):
     assert isinstance(answer, Failure) and "1 platforms agree on who stayed, 2 are needed" in answer.why
 
 
-def test_different_rosters_for_different_platforms_open_nothing(liar):
-    offers, own = liar.offers(), liar.offers(0.99)  # everybody is asked twice: the second offers count
-    told = {name: {**own} for name in PLATFORMS}
-    told["p0"]["p2"] = offers["p2"]  # an older one of its own
-    shares = {}
-    for name in PLATFORMS:
-        reply = liar.ask(name, say.SHARE, say.many(say.OFFERS, told[name]))
-        shares[name] = {} if isinstance(reply, Failure) else say.many_in(reply, say.SHARES)
-    sent = {other: it["p0"] for other, it in shares.items() if other != "p0" and "p0" in it}
-    answer = liar.ask("p0", say.MASK, say.many(say.SHARES, sent))
+def test_different_rosters_for_different_platforms_open_nothing(world, tmp_path):
+    """With two of three platforms allowed, one is told of two others, and they of each other alone."""
+    liar = Liar(world, tmp_path, "privacy.least=2", policy="[settings]\nmin_summed = 2\n")
+    offers, shares = liar.offers(), {}
+    for name, told in (("p0", PLATFORMS), ("p1", ("p1", "p2")), ("p2", ("p1", "p2"))):
+        reply = liar.ask(name, say.SHARE, say.many(say.OFFERS, {it: offers[it] for it in told}))
+        shares[name] = say.many_in(reply, say.SHARES)
+    copied = {name: shares["p1"]["p2"] for name in ("p1", "p2")}  # nobody made shares for p0 in its own roster
+    answer = liar.ask("p0", say.MASK, say.many(say.SHARES, copied))
+    liar.consortium.close()
     assert isinstance(answer, Failure) and "were not made for this sum" in answer.why
+
+
+@pytest.mark.parametrize("what", ["weights", "units"])
+def test_platforms_that_are_asked_different_things_are_in_no_sum(what, liar):
+    """With other weights, or units, for all others, their numbers could vanish beside those of one platform."""
+    offers = {}
+    for name in PLATFORMS:
+        other = name != "p0"
+        weights = (1.01 if other and what == "weights" else 1.0) * liar.weights
+        units = Units(3, 2**25) if other and what == "units" else liar.units
+        reply = liar.ask(name, "train", say.with_units({"weights": weights}, units))
+        offers[name] = say.one_in(reply, say.OFFER)
+    for name in PLATFORMS:
+        answer = liar.ask(name, say.SHARE, say.many(say.OFFERS, offers))
+        assert isinstance(answer, Failure) and "is not its own, or for another sum" in answer.why
 
 
 def test_a_second_sum_of_a_round_is_over_the_same_platforms_or_none(world, tmp_path):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fedrel.privacy.fixed_point import Words
+from fedrel.privacy.masks import packed
 from fedrel.privacy.secure_sum import Coordinator, NotOpenedError, Offer, Terms, Verify
 from fedrel.protocol import sum_messages as say
 from fedrel.protocol.codec import Record
@@ -22,7 +23,7 @@ Understood = TypeVar("Understood")
 Read = Callable[[Record], Understood]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Opening:
     """What sums of a run are opened with. `context` names the sum of a round and task; `verify` says whether a platform
     has signed something; no sum over fewer than `least` is opened.
@@ -31,19 +32,36 @@ class Opening:
     context: Callable[[int, str], bytes]
     verify: Verify
     least: int
+    _round: bytes = b""
+    _heard: bytes = b""
+
+    def terms(self, ask: Ask, digest: bytes, size: int) -> Terms:
+        """Of the sum of the replies to a request, whose payload has this digest."""
+        if self._round != self.context(ask.round, ""):
+            self._round, self._heard = self.context(ask.round, ""), b""
+        self._heard = say.heard(self._heard, digest)
+        return Terms(packed(self.context(ask.round, ask.task), self._heard), size, self.least)
 
 
 # Asks platforms for one step, and gives what each of them replied, as it is read, one after the other
 Step = Callable[[str, Mapping[str, Record], Read[Understood]], Iterator[tuple[str, Understood]]]
 
 
-def open_sum(ask: Ask, layout: Layout, opening: Opening, step: Step) -> Summed:  # type: ignore[type-arg]
-    """The replies to a request, as their sum. Raises NotOpenedError where there is none."""
-    terms = Terms(opening.context(ask.round, ask.task), layout.size, opening.least)
-    coordinator = Coordinator(terms, verify=opening.verify)
-    distinct = {id(message): say.with_units(message, layout.units) for message in ask.to.values()}
-    asked = {name: distinct[id(message)] for name, message in ask.to.items()}
-    offers = coordinator.offers(dict(step(ask.task, asked, _offer)))
+def open_sum(
+    ask: Ask,
+    layout: Layout,
+    opening: Opening,
+    step: Step,  # type: ignore[type-arg]
+    digest: Callable[[Record], bytes],
+) -> Summed:
+    """The replies to a request, which is the same for all, as their sum; `digest` is of a message as it is sent. Raises
+    NotOpenedError where there is none.
+    """
+    asked = say.with_units(next(iter(ask.to.values()), {}), layout.units)
+    if len({id(message) for message in ask.to.values()}) > 1:
+        raise TypeError(f"{ask.task}: what is added up is asked of all in the same words; use broadcast")
+    coordinator = Coordinator(opening.terms(ask, digest(asked), layout.size), verify=opening.verify)
+    offers = coordinator.offers(dict(step(ask.task, dict.fromkeys(ask.to, asked), _offer)))
     told = say.many(say.OFFERS, {name: say.offer_bytes(offer) for name, offer in offers.items()})
     shares = coordinator.shares(dict(step(say.SHARE, dict.fromkeys(offers, told), _many(say.SHARES))))
     sent = {name: say.many(say.SHARES, mine) for name, mine in shares.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -116,12 +117,15 @@ class Remote:
                     yield platform, accepted[0]
 
         try:
-            replies = open_sum(ask, layout, self.opening, step)
+            replies = open_sum(ask, layout, self.opening, step, self._digest)
         except NotOpenedError as error:
             self._require(ask, -1, diverged, f": {error}")
             raise AssertionError("nothing is never enough") from None
         self._require(ask, len(replies), diverged)
         return replies
+
+    def _digest(self, message: Record) -> bytes:
+        return hashlib.sha256(encode(message, half=self.half)).digest()
 
     def _require(self, ask: Ask, replies: int, diverged: list[str], why: str = "") -> None:
         """Raises unless enough platforms have replied."""

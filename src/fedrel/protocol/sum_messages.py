@@ -6,6 +6,7 @@ replies with an offer. The other four are requests of their own, which no method
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -35,6 +36,14 @@ def context(federation: str, run_id: str, attempt: int, round_: int, task: str) 
     """Names one sum: nothing that was offered or signed for another is accepted in it."""
     numbers = (attempt.to_bytes(8, "big"), round_.to_bytes(8, "big"))
     return packed(federation.encode(), run_id.encode(), *numbers, task.encode())
+
+
+def heard(before: bytes, request: bytes) -> bytes:
+    """What a platform was asked in a round, as one digest, from that of earlier requests and the SHA-256 of one more.
+    It is part of a sum's context: with other weights, or other units, for others, a coordinator could make their
+    numbers vanish beside those of one platform.
+    """
+    return hashlib.sha256(packed(before, request)).digest()
 
 
 def with_units(message: Mapping[str, Named | float], units: Units) -> Record:
