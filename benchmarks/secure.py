@@ -23,7 +23,8 @@ import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedrel.privacy.masks import FixedPoint, Words, add_streams
+from fedrel.privacy.fixed_point import FixedPoint, Words
+from fedrel.privacy.masks import add_streams
 from fedrel.privacy.secure_sum import Coordinator, Platform, Terms
 
 _SIGNATURE, _OFFER = 64, 3 * 32 + 64

@@ -229,7 +229,7 @@ def test_evidence(memory):
         assert message.keys() == {"best"}
         return {"weights": trained(rounds.asked[0].to[platform]["weights"], draw), "sentences": sentences(platform)}
 
-    rounds = Rounds(Evidence(memory=memory), answer)
+    rounds = Rounds(Evidence(memory=memory, early=0), answer)
     x, last = float64(start_weights()), {}
     for cohort in COHORTS:
         rounds.play(cohort)

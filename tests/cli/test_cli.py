@@ -27,6 +27,7 @@ RESULT = {
     *("method", "seed", "rounds", "best_round", "dev", "test", "selection", "calibration", "bytes", "seconds"),
     *(
         "sentences_per_second",
+        "privacy",
         "version",
         "metric",
         "intervals",

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from fedrel.federation.channel import Blob, Channel, ClosedError
+from fedrel.federation.home import Home
 from fedrel.federation.kits import provisioning
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.platform import _seconds
 from fedrel.federation.signing import Reply, Request, Signer, Verifier, sha256
-from fedrel.federation.worker import Gate, Home, Outcome, Worker, serve
+from fedrel.federation.worker import Gate, Outcome, Worker, serve
 from fedrel.privacy.ledger import read as read_ledger
 
 RUN = "0123456789abcdef" * 2

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
 from fedrel import config
 from fedrel.cli.app import app
+from fedrel.engines.opening import Opening
 from fedrel.engines.remote import Failure, Remote
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.parties import coordinate, federated
+from fedrel.federation.home import Home
 from fedrel.federation.signing import Request, sha256
-from fedrel.federation.worker import Home, Worker
+from fedrel.federation.summing import Proof
+from fedrel.federation.worker import Worker
 from fedrel.protocol.codec import encode
+from fedrel.protocol.sum_messages import context
 
 PLATFORMS = ("p0", "p1", "p2")
 SMALL = [
@@ -31,6 +37,18 @@ SMALL = [
     "engine.device=cpu",
     "engine.public_seeds=true",  # to be compared with one process
 ]
+
+
+KEYS = {name: Ed25519PrivateKey.generate() for name in PLATFORMS}
+
+
+def signed_by(name: str, message: bytes, signature: bytes) -> bool:
+    """Whether a platform has signed this; between organisations, certificates say so."""
+    try:
+        KEYS[name].public_key().verify(signature, message)
+        return True
+    except (InvalidSignature, KeyError):
+        return False
 
 
 def write_world(folder: Path, *settings: str) -> Path:
@@ -67,7 +85,11 @@ class Consortium:
             minimum=1,
             half=experiment.engine.transport == "half",
             on_failure=lambda ask, platform, why: self.failures.append((platform, why)),
+            opening=Opening(self.names_sum, signed_by, experiment.privacy.least),
         )
+
+    def names_sum(self, round_: int, task: str) -> bytes:
+        return context("fedrel-test", self.run_id, self.attempt, round_, task)
 
     def begin(self) -> None:
         agreed = encode(self.coordination.agreement)
@@ -93,7 +115,7 @@ class Consortium:
         return home
 
     def ask(self, name, task, round_, payload):
-        self.workers.setdefault(name, Worker(self.home(name)))
+        self.workers.setdefault(name, Worker(self.home(name), proof=Proof(KEYS[name].sign, signed_by)))
         self.number += 1
         request = Request(
             federation="fedrel-test",

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.privacy import masks, shares
-from fedrel.privacy.masks import FixedPoint, add_streams, agreed_secret, derived_key, packed, public_bytes
+from fedrel.privacy.fixed_point import FixedPoint
+from fedrel.privacy.masks import add_streams, agreed_secret, derived_key, packed, public_bytes
 
 BOUNDS = st.floats(1e-6, 1e9)
 PARTIES = st.integers(1, 5000)

@@ -56,7 +56,15 @@ def test_the_template_has_no_rules_and_shows_all_of_them(tmp_path):
         plugins=Plugins(allow=(f"fednova sha256:{'0' * 64}",)),
         fields=Fields(allow=("log/p", "sentences", "words", "unknown_words"), forbid=("*/words",)),
         size=Size(round="5 MB", run="1 GB"),
-        settings=Settings(embeddings="frozen", blinded=True, min_sentences=100, private_seeds=True, min_trained=16),
+        settings=Settings(
+            embeddings="frozen",
+            blinded=True,
+            min_sentences=100,
+            private_seeds=True,
+            min_trained=16,
+            sums="secure",
+            min_summed=3,
+        ),
     )
 
 
@@ -259,3 +267,27 @@ def test_the_documented_policy_is_one(tmp_path):
     assert documented.objection_to_experiment(good, blinded=True) is None
     assert reply(documented, "weights/words#rows") is not None
     assert reply(documented, "weights/classifier.weight", "loss") is None
+
+
+def test_a_policy_can_ask_for_sums_alone_and_for_more_platforms_in_them(tmp_path):
+    secure = ("method.name=none", "privacy.sums=secure")
+    strict = policy(tmp_path, '[settings]\nsums = "secure"\n')
+    refusal = "its policy requires that only sums over platforms can be read (policy.toml, settings.sums)"
+    assert strict.objection_to_experiment(experiment("method.name=none")) == refusal
+    assert strict.objection_to_experiment(experiment(*secure)) is None
+    least = policy(tmp_path, "[settings]\nmin_summed = 5\n")
+    refusal = "its policy requires at least 5 platforms in a sum (policy.toml, settings.min_summed)"
+    assert least.objection_to_experiment(experiment(*secure)) == refusal
+    assert least.objection_to_experiment(experiment(*secure, "privacy.least=5")) is None
+    assert least.objection_to_experiment(experiment("method.name=none")) is None, "it sends nothing in a sum there"
+
+
+def test_what_is_sent_unreadably_is_limited_in_size_alone(tmp_path):
+    only = policy(tmp_path, '[fields]\nallow = ["weights"]\n[size]\nround = "1 KB"\n')
+    masked = [Field("masked/numbers", "I32", (250,), 1000)]
+    told = {"sent_this_round": 0, "sent_this_run": 0}
+    assert only.objection_to_reply(masked, **told) is not None
+    assert only.objection_to_reply(masked, **told, unreadable=True) is None
+    assert "at most 1 KB per round" in only.objection_to_reply(masked * 2, **told, unreadable=True)
+    assert only.objection_to_fields(["weights/words", "weights/conv"]) is None
+    assert "does not allow the field loss" in only.objection_to_fields(["weights/conv", "loss"])

@@ -18,11 +18,12 @@ from fedrel.engines.simulator import Simulator
 from fedrel.experiment.assembly import prepare
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named, table_patch
 from fedrel.protocol.codec import CodecError, Record, decode, encode, fields
+from fedrel.protocol.form import Form
 from fedrel.protocol.replies import BadReplyError, check, forms, most_bytes, weighable
 from fedrel.protocol.round import broadcast
 from fedrel.protocol.run import run
 from fedrel.protocol.site import Site
-from fedrel.protocol.tasks import Form, task
+from fedrel.protocol.tasks import task
 from tests.algorithms.tiny import experiment
 
 VARIANTS = [

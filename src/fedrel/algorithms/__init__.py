@@ -1,10 +1,11 @@
 """Methods, one paper per file. METHODS says what there is: fedrel's own, and those of installed plug-ins."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fedrel.algorithms.centralised import Centralised
 from fedrel.algorithms.evidence import Evidence
+from fedrel.algorithms.evidence_sums import EvidenceFromSums
 from fedrel.algorithms.fedatt import FedAtt
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.algorithms.fedcmc import FedCMC
@@ -19,6 +20,7 @@ from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
 from fedrel.algorithms.server_only import ServerOnly
 from fedrel.algorithms.server_optimizers import FedAdam, FedAvgM
+from fedrel.config import Experiment
 from fedrel.denoisers import DENOISERS
 from fedrel.protocol import Algorithm
 from fedrel.util.plugins import Origin, Registry
@@ -32,6 +34,8 @@ class Method:
     denoiser: str | None  # None: the algorithm's own setting `denoiser` says
     paper: str
     summary: str
+    # What takes its place where the coordinator knows sums alone, from it and the experiment; None: itself
+    from_sums: Callable[[Algorithm, Experiment], Algorithm] | None = None
 
 
 _OWN: dict[str, Method] = {
@@ -46,6 +50,7 @@ _OWN: dict[str, Method] = {
         "none",
         "fedrel",
         "sentences train that hold their own against the best evidence any platform has shown for the fact",
+        EvidenceFromSums.of,
     ),
     "none": Method(FedAvg, "none", "McMahan et al., AISTATS 2017", "FedAvg on every sentence as labelled"),
     "one": Method(
@@ -112,6 +117,7 @@ __all__ = [
     "Algorithm",
     "Centralised",
     "Evidence",
+    "EvidenceFromSums",
     "FedAdam",
     "FedAtt",
     "FedAvg",

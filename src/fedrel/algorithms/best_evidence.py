@@ -1,20 +1,10 @@
 """What `evidence` says, remembers and keeps: the best log-odds of every fact, on one platform and on all."""
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
-from fedrel.learning.background import Background
 from fedrel.learning.named import Named
 from fedrel.protocol import Record, Replies, named_in, rounded_down
-
-# What `sum_up` replies: `Background`, as it travels
-SUMS = {
-    "sentences": "i64 counts",
-    **{"total": "f64 relations", "squares": "f64 relations"},
-    **{"labelled": "i64 relations counts", "own": "f64 relations", "own_squares": "f64 relations"},
-}
 
 
 def best_of_bags(z: Tensor, bag: Tensor, bags: int, rounding: float) -> Tensor:
@@ -50,26 +40,6 @@ def answers(heard: Named, shown: Replies) -> dict[str, Record]:
     best: Tensor = torch.full((len(keys),), -torch.inf).scatter_reduce_(0, place, heard["best"], "amax")
     asked = {platform: named_in(reply, "evidence")["key"] for platform, reply in shown.items()}
     return {platform: {"best": Named(best=best[torch.searchsorted(keys, key)])} for platform, key in asked.items()}
-
-
-def pooled(backgrounds: Iterable[Background]) -> Background:
-    """The sum of several, of which there is at least one."""
-    first, *others = backgrounds
-    return sum(others, first)
-
-
-def rounded(z: Tensor, step: float) -> Tensor:
-    """To the middle between multiples of the step; 0: as they are."""
-    return rounded_down(z, step) + step / 2
-
-
-def stood_out(stood: Named, seen: Background, early: int) -> Named:
-    """How far relations stood out in the first rounds, added up, with this round's if it is one of these."""
-    rounds = int(stood["rounds"])
-    if rounds >= early:
-        return stood
-    now = seen.standing_out()
-    return Named(rounds=torch.tensor(rounds + 1), total=stood["total"] + now if rounds else now)
 
 
 def effective_share(sizes: Tensor) -> float:

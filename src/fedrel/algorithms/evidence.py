@@ -25,20 +25,16 @@ import torch
 from torch import Tensor
 
 from fedrel.algorithms.best_evidence import (
-    SUMS,
     answers,
     best_of_bags,
     effective_share,
     hear,
     keep,
     one_of_each,
-    pooled,
-    rounded,
-    stood_out,
 )
 from fedrel.algorithms.fedavg import FedAvg
+from fedrel.algorithms.standing_out import SUMS, bars_of, compare_relations, nobody_stood_out, pooled, rounded
 from fedrel.config import number
-from fedrel.learning.background import Background
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
 from fedrel.protocol import (
@@ -87,7 +83,7 @@ class Evidence(FedAvg):
     def start(self, weights: Named) -> Record:
         nothing = torch.zeros(0, dtype=torch.int64)
         heard = Named(key=nothing, platform=nothing, best=torch.zeros(0))
-        return {"weights": weights, "heard": heard, "stood": Named(rounds=torch.tensor(0), total=torch.zeros(0))}
+        return {"weights": weights, "heard": heard, "stood": nobody_stood_out()}
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         weights = named_in(state, "weights")
@@ -95,21 +91,11 @@ class Evidence(FedAvg):
         if not shown:
             return state
         heard = hear(named_in(state, "heard"), shown, hub.everyone, remember=self.memory)
-        told, stood = answers(heard, shown), named_in(state, "stood")
-        learnt = self.early and hub.round > 0  # a model that has learnt nothing tells nothing apart
-        if learnt and (sums := (yield broadcast("sum_up", list(shown)))):
-            seen = Background.of_named(hub.total(sums, "background"))
-            stood = stood_out(stood, seen, self.early)
-            if (bars := self.bars(stood, seen)) is not None:
-                told = {platform: {**answer, "bars": Named(z=bars)} for platform, answer in told.items()}
-        replies = yield Ask("train", told)
+        told = answers(heard, shown)
+        stood, bars = yield from compare_relations(hub, named_in(state, "stood"), shown, self.early)
+        replies = yield Ask("train", {platform: answer | bars for platform, answer in told.items()})
         trained = hub.mean(weights, replies, "weights", by="sentences")
         return {"weights": trained, "heard": heard, "stood": stood}
-
-    def bars(self, stood: Named, seen: Background) -> Tensor | None:
-        """(R,) for every relation, once it is known how far each stands out; until then there is none."""
-        known = int(stood["rounds"]) >= max(self.early, 1) and seen.is_enough
-        return seen.bars(stood["total"] / self.early) if known else None
 
     @task(evidence={"key": "i64 n", "best": "f32 n logodds"})
     def show(self, site: Site, message: Record) -> Record:
@@ -149,7 +135,7 @@ class Evidence(FedAvg):
         return one_of_each(chosen, bag, seen["fact"], site.draw("one")) if alone else chosen
 
     def selection(self, state: Record, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
-        bars = self.bars(named_in(state, "stood"), pooled(seen.background for seen in platforms.values()))
+        bars = bars_of(named_in(state, "stood"), pooled(seen.background for seen in platforms.values()), self.early)
         if bars is not None:
             return {name: (it.z >= bars[it.labels]).nonzero().squeeze(1) for name, it in platforms.items()}
         best = {name: best_of_bags(it.z, it.bag, len(it.key), self.rounding) for name, it in platforms.items()}

@@ -16,6 +16,8 @@ from fedrel.protocol import Record, Round, Site, broadcast, named_in
 
 @dataclass(frozen=True)
 class FedAtt(FedAvg):
+    reads_replies = True
+
     epsilon: float = number(1.2, above=0, high=1e3)
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:

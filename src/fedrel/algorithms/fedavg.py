@@ -36,7 +36,7 @@ class FedAvg(Algorithm):
     def learn(self, site: Site, message: Record, chosen: Tensor | None = None) -> tuple[Named, Fitted]:
         """Local epochs from the weights that came with this message, or earlier in the round: the trained weights."""
         loss, pull = self.loss(site, message), self.pull(site, message)
-        site.model.load(named_in(message if "weights" in message else site.scratch, "weights"), site.shard)
+        site.model.load(self.sent(site, message), site.shard)
         model, shard, seed = site.model, site.shard, site.draw("train")
         fitted = fit(model, shard, site.training, lr=site.lr, seed=seed, sentences=chosen, loss=loss, pull=pull)
         return site.model.trained(site.shard, fitted.sentences, pull), fitted

@@ -22,6 +22,8 @@ CLASSIFIER = "classifier.weight"
 
 @dataclass(frozen=True)
 class FedCMC(FedAvg):
+    reads_replies = True
+
     vectors: Literal["major", "minor", "random", "none"] = "major"
     mu: float = number(1.0, low=0, high=1e6)
 

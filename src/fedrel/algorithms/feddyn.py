@@ -32,7 +32,7 @@ class FedDyn(FedAvg):
         h = h - self.alpha * len(replies) / hub.platforms * (average - x)
         return {"weights": average - h / self.alpha, "h": h}
 
-    @task(weights="whole model", sentences="sentences", loss="loss", trains=True)
+    @task(weights="whole model", sentences="sentences", loss="loss", trains=True, plain=True)
     def train(self, site: Site, message: Record) -> Record:
         x, h_k = named_in(message, "weights"), self.own(site, message)
         weights, fitted = self.learn(site, message)

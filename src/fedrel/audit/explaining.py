@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedrel.algorithms.evidence_sums import EvidenceFromSums
 from fedrel.audit.finding import DID_NOT_HAPPEN, NOTHING
 from fedrel.audit.target import with_rows
 from fedrel.config import Experiment
@@ -13,7 +14,8 @@ from fedrel.data.store import Ints
 from fedrel.encoding.words import WordEncoding
 from fedrel.engines.engine import Upload
 from fedrel.engines.simulator import Simulator
-from fedrel.experiment.assembly import Setup, prepare
+from fedrel.experiment.assembly import Setup, method_of, prepare
+from fedrel.experiment.sums import SECURE, objection_to_sums
 from fedrel.learning.model import WORDS
 from fedrel.privacy.entries import HEADER
 from fedrel.privacy.meaning import MEANINGS, Meaning, meaning
@@ -111,6 +113,9 @@ def _what(setup: Setup, sent: Sent) -> Iterator[str]:
 
 
 def _readers(setup: Setup, sent: Sent) -> Iterator[str]:
+    if setup.experiment.privacy.sums == SECURE:
+        yield from _readers_of_sums(setup)
+        return
     told = dict.fromkeys(
         it.reveals.replace("; ", ", ") for it in sent.meanings if "/" in it.fields and not it.fields.endswith("#factor")
     )
@@ -124,6 +129,28 @@ def _readers(setup: Setup, sent: Sent) -> Iterator[str]:
     yield f"Everybody else: addresses, times and sizes of messages. {_MODEL}"
 
 
+def _readers_of_sums(setup: Setup) -> Iterator[str]:
+    least, evidence = setup.experiment.privacy.least, isinstance(setup.algorithm, EvidenceFromSums)
+    best = ", and how good the best evidence for each of some facts is, not which facts or whose" if evidence else ""
+    yield (
+        f"The coordinator can read the sum over the active platforms, at least {least} of them, and no platform's own "
+        f"numbers{best}. Before the first round each platform says how many sentences it holds."
+    )
+    others = "; for facts that they can name, whether anybody has evidence" if evidence else ""
+    yield f"Other platforms: the mean of all updates{others}. Nearly all of them together could read what one sends."
+    yield f"Everybody else: addresses, times and sizes of messages. {_MODEL}"
+
+
+def _could_sum(experiment: Experiment) -> bool:
+    """Whether the method works where only sums are known."""
+    summing = replace(
+        experiment,
+        privacy=replace(experiment.privacy, sums="secure"),
+        robust=replace(experiment.robust, screening="off"),
+    )
+    return objection_to_sums(method_of(summing)[0], summing) is None
+
+
 def _lists_facts(it: Meaning) -> bool:
     return it.fields.endswith("/key")
 
@@ -131,15 +158,18 @@ def _lists_facts(it: Meaning) -> bool:
 def _less(setup: Setup) -> str:
     """Settings that would reveal less, as far as they are not chosen already."""
     method, ways = setup.experiment.method, []
+    secure = setup.experiment.privacy.sums == SECURE
+    if not secure and _could_sum(setup.experiment):
+        ways.append('privacy.sums = "secure" (no platform\'s own numbers can be read)')
     if WORDS in setup.weights and isinstance(setup.encoding, WordEncoding):
         ways.append('extractor.vectors = "glove" and extractor.embeddings = "frozen" (no row of a word leaves)')
     elif WORDS in setup.weights:
         ways.append('extractor.encoder = "frozen", or extractor.lora = 8 (no row of a word piece leaves)')
-    if method.get("rounding") == 0:
+    if method.get("rounding") == 0 and not secure:
         ways.append("method.rounding = 2 (scores are no fingerprints)")
-    if setup.algorithm.selects:
+    if setup.algorithm.selects and not secure:
         ways.append('method.name = "none" (no list of facts leaves)')
-    if not setup.algorithm.needs_common:
+    if not setup.algorithm.needs_common and not secure:
         ways.append('method.name = "feded" (predictions on the coordinator\'s sentences leave, and no weights)')
     ways.append("fewer training.rounds")
     ways.append("min_sentences in a platform's policy.toml (no update of a few sentences leaves)")

@@ -15,6 +15,7 @@ from fedrel.learning.model import WORDS
 from fedrel.learning.named import ROWS, Named
 from fedrel.protocol.records import number_in
 from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import form_of
 
 FEW = 3
@@ -48,6 +49,9 @@ class FewSentences(Attack):
     def see(self, ask: Ask, replies: Replies) -> None:
         form = form_of(self.target.setup.algorithm, ask.task)
         counts = form.of_kind("sentences", "weight") if form else []
+        if isinstance(replies, Summed):
+            self._see_sum(replies, counts)
+            return
         for platform, weights in self.target.updates(ask, replies):
             if not counts:
                 continue
@@ -57,6 +61,14 @@ class FewSentences(Attack):
             if 0 < said <= FEW:
                 self.few += 1
                 self._read(ask, platform, weights, int(said))
+
+    def _see_sum(self, replies: Summed, counts: list[str]) -> None:
+        """How few all platforms of a sum together trained on; no words are read from it."""
+        if counts:
+            said = int(replies.number(counts[0]))
+            self.uploads += 1
+            self.smallest = said if self.uploads == 1 else min(self.smallest, said)
+            self.few += 0 < said <= FEW
 
     def _read(self, ask: Ask, platform: str, weights: Named, count: int) -> None:
         truth = self._words_trained_on(platform, count)

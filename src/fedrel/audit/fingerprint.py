@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedrel.algorithms.evidence_sums import EvidenceFromSums
 from fedrel.audit.finding import Attack, Finding
 from fedrel.audit.statistics import mean_of, threshold, told_apart
 from fedrel.audit.target import Target, facts_of
@@ -25,9 +26,11 @@ from fedrel.encoding.packed import PackedShard
 from fedrel.encoding.shard import Shard
 from fedrel.learning.model import HIDDEN
 from fedrel.learning.named import Named
+from fedrel.protocol.form import Form
 from fedrel.protocol.records import named_in
 from fedrel.protocol.round import Ask, Replies
-from fedrel.protocol.tasks import Form, form_of, tasks
+from fedrel.protocol.summed import Summed
+from fedrel.protocol.tasks import form_of, tasks
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -60,7 +63,8 @@ def scored_field(form: Form | None) -> tuple[str, str] | None:
 
 def sends_scores(target: Target) -> bool:
     algorithm = target.setup.algorithm
-    return any(scored_field(form_of(algorithm, name)) for name in tasks(algorithm))
+    listed = any(scored_field(form_of(algorithm, name)) for name in tasks(algorithm))
+    return listed or isinstance(algorithm, EvidenceFromSums)
 
 
 class Lists:
@@ -72,6 +76,8 @@ class Lists:
 
     def see(self, ask: Ask, replies: Replies) -> bool:
         """Whether this was a list of facts."""
+        if isinstance(replies, Summed):
+            return self._see_sum(ask, replies)
         found = scored_field(form_of(self.target.setup.algorithm, ask.task))
         if found is None:
             return False
@@ -80,6 +86,19 @@ class Lists:
                 sent = named_in(reply, found[0])
                 keys, scores = sent["key"].cpu().numpy(), sent[found[1]].double().cpu().numpy()
                 self.of[platform][ask.round] = Listed(keys, scores, self._facts(platform, keys))
+        return True
+
+    def _see_sum(self, ask: Ask, replies: Summed) -> bool:
+        """Of a table of slots, what the sum tells: the best score in every slot that somebody has a fact in. It is the
+        same list for every platform, and what its facts are nobody here can tell.
+        """
+        method = self.target.setup.algorithm
+        if not isinstance(method, EvidenceFromSums) or "reached" not in replies.layout.form.fields:
+            return False
+        keys, scores = method.readable(replies.total("reached")["random"], ask.round)
+        listed = Listed(keys.numpy(), scores.double().numpy(), -2 - keys.numpy())
+        for platform in self.of.keys() & set(replies):
+            self.of[platform][ask.round] = listed
         return True
 
     def _facts(self, platform: str, keys: Ints) -> Ints:

@@ -11,6 +11,7 @@ from fedrel.audit.target import Target
 from fedrel.learning.model import SHOWN
 from fedrel.learning.named import Named, apply_patch
 from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.summed import Summed
 
 _LOOKS = 10  # rounds in which every update is scored
 _SPREAD = 4  # other platforms from which a spread of scores is told
@@ -23,6 +24,9 @@ class Membership(Attack):
     A likelihood-ratio attack (Carlini et al. 2022, LiRA) whose shadow models cost nothing: the updates of the other
     platforms, which do not hold the sentence. In every round that is looked at, the sentence's log-odds under the
     platform's update are compared with those under the others' by their mean and spread; the rounds are averaged.
+
+    Where only sums are known, there are no others to compare with: what is left is how much better the sentence fits
+    the mean of all updates than the model before them, which tells whether anybody trained on it, and not who.
     """
 
     name = "membership"
@@ -43,6 +47,9 @@ class Membership(Attack):
     def see(self, ask: Ask, replies: Replies) -> None:
         if ask.round not in self.looks:
             return
+        if isinstance(replies, Summed):
+            self._see_sum(ask, replies)
+            return
         fits = {
             platform: self.target.log_odds(apply_patch(ask.model, weights), SHOWN)
             for platform, weights in self.target.updates(ask, replies)
@@ -57,6 +64,12 @@ class Membership(Attack):
                 spread = others.std(0) + 0.1 if len(others) >= _SPREAD else 1.0
                 self.score[asked] += (fits[platform][asked] - others.mean(0)) / spread
                 self.times[asked] += 1
+
+    def _see_sum(self, ask: Ask, replies: Summed) -> None:
+        mean = next((weights for _, weights in self.target.updates(ask, replies)), None)
+        if mean is not None:
+            self.score += self.target.log_odds(mean, SHOWN) - self.target.log_odds(ask.model, SHOWN)
+            self.times += 1
 
     def finding(self, weights: Named) -> Finding:
         seen, member = self.times > 0, self.target.member

@@ -65,6 +65,7 @@ def audit(
         "format": FORMAT,
         "version": installed_version(),
         "method": setup.experiment.method["name"],
+        "sums": setup.experiment.privacy.sums,
         "platforms": len(setup.sites),
         "watched": len(target.watched),
         "rounds": rounds,

@@ -22,11 +22,13 @@ from fedrel.encoding.shard import Shard
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import Setup
 from fedrel.experiment.sites import Sites
+from fedrel.experiment.sums import SECURE
 from fedrel.learning.model import WORDS, Model
 from fedrel.learning.named import Named
 from fedrel.privacy.blind import of_run
 from fedrel.protocol.records import named_in
 from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import form_of, tasks
 from fedrel.util.seeds import derive
 
@@ -74,14 +76,24 @@ class Target:
         return any(form is not None and form.of_kind(*_MODELS) for form in forms)
 
     @property
+    def only_sums(self) -> bool:
+        """Whether the coordinator knows sums over platforms alone."""
+        return self.setup.experiment.privacy.sums == SECURE
+
+    @property
     def trains_words(self) -> bool:
         """Whether the word table is trained, and so sent."""
         return WORDS in self.setup.weights
 
     def updates(self, ask: Ask, replies: Replies) -> Iterator[tuple[str, Named]]:
-        """Of replies that hold trained weights, the platform and the weights as they came; empty replies hold none."""
+        """Of replies that hold trained weights, the platform and the weights as they came; empty replies hold none.
+        Where only their sum is known, its mean is all that there is to be said of any of them.
+        """
         form = form_of(self.setup.algorithm, ask.task)
         for field in form.of_kind(*_MODELS)[:1] if form else []:
+            if isinstance(replies, Summed):
+                yield from dict.fromkeys(replies, replies.mean(ask.model, field, replies.by)).items()
+                continue
             for platform, reply in replies.items():
                 if field in reply:
                     yield platform, named_in(reply, field)

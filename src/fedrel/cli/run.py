@@ -139,7 +139,8 @@ def _what_runs(settings: config.Experiment, setup: Setup) -> str:
         if platforms > 1
         else "of one holder (partition.platforms=… simulates a federation)"
     )
-    return f"{settings.method['name']} on {len(dataset.train):,} {texts} {holders}; {relations}"
+    sums = "; secure sums" if settings.privacy.sums == "secure" else ""
+    return f"{settings.method['name']} on {len(dataset.train):,} {texts} {holders}; {relations}{sums}"
 
 
 def _on_gpu(setup: Setup) -> str:

@@ -170,6 +170,8 @@ def _notes(result: dict[str, Any]) -> list[str]:
         f"{format_bytes(result['bytes']['up'])} up, {format_bytes(result['bytes']['down'])} down",
         f"{duration(result['seconds']['total'])} at {result['sentences_per_second']:,.0f} sentences/s",
     ]
+    if result.get("privacy", {}).get("sums") == "secure":
+        notes.append(f"secure sums, over at least {result['privacy']['least']} platforms: no update was seen by itself")
     if human := result.get("human"):
         notes.insert(0, human_note(human, chosen))
     if trusted := result.get("trusted"):

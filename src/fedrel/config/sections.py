@@ -169,6 +169,19 @@ class Robust:
 
 
 @dataclass(frozen=True)
+class Privacy:
+    """What the coordinator may know; see docs/privacy.md."""
+
+    # secure: of what platforms send in a round, the sum over them and nothing else
+    sums: Literal["off", "secure"] = "off"
+    least: int = number(3, low=2, high=1_000)  # platforms in a sum; none over fewer is opened
+    # of evidence in sums: places that facts are hashed to, about four times as many as facts; and rounds that are
+    # remembered together, 0: one, or twice as many as it takes until all platforms were active
+    slots: int = number(4096, low=16, high=2**22)
+    window: int = number(0, low=0, high=1_000_000)
+
+
+@dataclass(frozen=True)
 class Experiment:
     seed: int = 1
     data: Data = field(default_factory=Data)
@@ -178,4 +191,5 @@ class Experiment:
     training: Training = field(default_factory=lambda: Training(lr_auto=True))
     feedback: Feedback = field(default_factory=Feedback)
     robust: Robust = field(default_factory=Robust)
+    privacy: Privacy = field(default_factory=Privacy)
     engine: Engine = field(default_factory=Engine)

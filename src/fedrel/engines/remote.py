@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torch import Tensor
 
 from fedrel.engines.engine import Upload
 from fedrel.engines.held import Held
 from fedrel.errors import DivergedError, UserError
-from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
+from fedrel.protocol.codec import Payload, Record, decode, encode, fields
+from fedrel.protocol.form import Form
 from fedrel.protocol.records import number_in
 from fedrel.protocol.replies import BadReplyError, check, claims, forms, most_bytes
 from fedrel.protocol.round import Ask, Replies
-from fedrel.protocol.tasks import Form
+from fedrel.protocol.summed import Layout, Summed
+
+if TYPE_CHECKING:
+    from fedrel.engines.opening import Opening
+
+Understood = TypeVar("Understood")
+Messages = Mapping[str, Record]
 
 DIVERGED = "training diverges on the platform"  # why a reply is not there, as its platform says it
 
@@ -55,6 +63,7 @@ class Remote:
     announced: Mapping[str, int] = field(default_factory=dict)  # sentences that each platform said it holds
     minimum: int = 1
     half: bool = False  # numbers travel in 16 bits
+    opening: Opening | None = None  # of sums, where a run has nothing else
     on_upload: Callable[[Upload], None] = lambda upload: None
     on_answer: Callable[[Ask, str], None] = lambda ask, platform: None
     on_failure: Callable[[Ask, str, str], None] = lambda ask, platform, why: None
@@ -70,6 +79,8 @@ class Remote:
         if ask.round != self._round:
             self.active, self._round = set(), ask.round
         self.active |= ask.to.keys()
+        if ask.layout is not None:
+            return self._summed(ask, ask.layout)
         encoded = self._encoded(ask)
         form = forms(self.algorithm)[ask.task]
         most = most_bytes(form, weights=ask.model, sizes=self.sizes)
@@ -83,12 +94,48 @@ class Remote:
             accepted = self._accepted(ask, platform, answer, most)
             if accepted is not None:
                 replies.add(platform, *accepted)
-        if len(replies) < min(self.minimum, len(ask.to)):
-            if diverged:  # which it would again, if the round were repeated
-                where = f"in round {ask.round + 1} the loss is not a number on {', '.join(diverged)}"
-                raise DivergedError(f"training diverges: {where}; lower training.lr")
-            raise TooFewError(f"{len(replies)} of {len(ask.to)} platforms answered {ask.task}")
+        self._require(ask, len(replies), diverged)
         return replies
+
+    def _summed(self, ask: Ask, layout: Layout) -> Summed:
+        """The replies of which the sum alone is known."""
+        from fedrel.engines.opening import NotOpenedError, most_bytes, open_sum  # ciphers, which others do without
+
+        assert self.opening is not None, "an engine that cannot open sums was asked for one"
+        diverged: list[str] = []
+
+        def step(task: str, messages: Messages, read: Callable[[Record], Any]) -> Iterator[tuple[str, Any]]:
+            this = replace(ask, task=task, to=messages)
+            most = most_bytes(task, len(ask.to), layout.size)
+            arrived = self.carry(task, ask.round, self._encoded(this), most)
+            for platform in messages:
+                answer = arrived.get(platform, Failure("no answer"))
+                if isinstance(answer, Failure) and DIVERGED in answer.why:
+                    diverged.append(platform)
+                accepted = self._understood(this, platform, answer, most, read)
+                if accepted is not None:
+                    yield platform, accepted[0]
+
+        try:
+            replies = open_sum(ask, layout, self.opening, step, self._digest)
+        except NotOpenedError as error:
+            self._require(ask, -1, diverged, f": {error}")
+            raise AssertionError("nothing is never enough") from None
+        self._require(ask, len(replies), diverged)
+        return replies
+
+    def _digest(self, message: Record) -> bytes:
+        return hashlib.sha256(encode(message, half=self.half)).digest()
+
+    def _require(self, ask: Ask, replies: int, diverged: list[str], why: str = "") -> None:
+        """Raises unless enough platforms have replied."""
+        if replies >= min(self.minimum, len(ask.to)):
+            return
+        if diverged:  # which it would again, if the round were repeated
+            where = f"in round {ask.round + 1} the loss is not a number on {', '.join(diverged)}"
+            raise DivergedError(f"training diverges: {where}; lower training.lr")
+        counted = f"{ask.task} was not added up" if why else f"{replies} of {len(ask.to)} platforms answered {ask.task}"
+        raise TooFewError(f"{counted}{why}")
 
     def memories(self) -> Mapping[str, Record]:
         return {}
@@ -116,19 +163,34 @@ class Remote:
     def _accepted(
         self, ask: Ask, platform: str, arrived: Payload | Stored | Failure, most: int
     ) -> tuple[Record, Payload] | None:
+        form = forms(self.algorithm)[ask.task]
+
+        def checked(reply: Record) -> Record:
+            check(reply, form, weights=ask.model, sizes=self.sizes)
+            self._check_claims(platform, form, reply)
+            return reply
+
+        return self._understood(ask, platform, arrived, most, checked)
+
+    def _understood(
+        self,
+        ask: Ask,
+        platform: str,
+        arrived: Payload | Stored | Failure,
+        most: int,
+        read: Callable[[Record], Understood],
+    ) -> tuple[Understood, Payload] | None:
+        """What `read` makes of a reply, which may raise ValueError; None: there is none, and somebody was told why."""
         if isinstance(arrived, Failure):
             self.on_failure(ask, platform, arrived.why)
             return None
-        form = forms(self.algorithm)[ask.task]
         try:
             payload = arrived if isinstance(arrived, bytes | bytearray) else arrived.read()
             self.bytes_up += len(payload)
             if len(payload) > most:
                 raise BadReplyError(f"{len(payload):,} bytes where at most {most:,} were expected")
-            reply = decode(payload)
-            check(reply, form, weights=ask.model, sizes=self.sizes)
-            self._check_claims(platform, form, reply)
-        except (CodecError, BadReplyError) as error:
+            reply = read(decode(payload))
+        except ValueError as error:
             self.on_failure(ask, platform, f"refused: {error}")
             return None
         self.on_upload(Upload(ask.round, platform, ask.task, fields(payload)))

@@ -32,10 +32,11 @@ from torch import Tensor
 from fedrel.config import Robust
 from fedrel.learning.named import Named
 from fedrel.learning.robust import agreement, norms
+from fedrel.protocol.form import Form
 from fedrel.protocol.records import named_in
 from fedrel.protocol.replies import LOG_ODDS, claims, trained
 from fedrel.protocol.round import Ask, Replies
-from fedrel.protocol.tasks import Form, form_of
+from fedrel.protocol.tasks import form_of
 
 What = Literal["length", "direction", "claim", "weight", "evidence"]
 # By field and platform, of its last replies: the round, the length, its multiple of the median, whether it was left out

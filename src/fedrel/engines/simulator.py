@@ -24,6 +24,7 @@ from fedrel.privacy.entries import Field
 from fedrel.protocol.codec import Record, decode, encode, fields, measure
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.site import Notes, Site
+from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import answer
 from fedrel.stacked.training import StackedTrainer, train_stacked
 from fedrel.util.memory import trim
@@ -67,7 +68,7 @@ class Simulator:
         self.on_upload, self.on_answer = on_upload, on_answer
 
     def __call__(self, ask: Ask) -> Replies:
-        replies = Held()
+        replies = Summed(ask.layout) if ask.layout else Held()
         for number, (name, (found, reply)) in enumerate(self.answers(ask), 1):
             self.bytes_up += sum(entry.bytes for entry in found)
             self.on_upload(Upload(ask.round, name, ask.task, found))

@@ -31,6 +31,7 @@ from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_m
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
+from fedrel.experiment.sums import SECURE, objection_to_cohort, objection_to_sums
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
 from fedrel.learning.named import Named
@@ -70,6 +71,9 @@ class Setup:
         experiment, dataset, hub = sites.experiment, sites.dataset, sites.hub
         if sites.algorithm.needs_validation:
             hub = replace(hub, validation=sites.pack(dataset.dev, *sentence_bags(dataset.dev)))
+        sampler = Sampler(tuple(sites), experiment.training.fraction, experiment.seed)
+        if objection := objection_to_cohort(experiment, len(sampler.cohort(0))):
+            raise UserError(objection)
         return cls(
             experiment=experiment,
             denoiser=denoiser,
@@ -80,7 +84,7 @@ class Setup:
             model=sites.model,
             weights=weights,
             sites=sites,
-            sampler=Sampler(tuple(sites), experiment.training.fraction, experiment.seed),
+            sampler=sampler,
             hub=hub,
             at_home=tuple(at_home),
         )
@@ -92,6 +96,7 @@ class Setup:
             "relations": len(self.dataset.relations),
             "common": len(self.hub.shard),
             "epochs": self.experiment.training.epochs,
+            **self.algorithm.sizes,
             **SIZES,
         }
 
@@ -126,6 +131,15 @@ def choose_method(settings: Mapping[str, object], where: str = "", text: str = "
     method = METHODS[name]
     algorithm = config.section(method.algorithm, options, where or f"method {name}", "method.", text)
     return algorithm, method.denoiser or vars(algorithm)["denoiser"]
+
+
+def method_of(experiment: Experiment) -> tuple[Algorithm, str]:
+    """What a run's platforms and coordinator do: the method, in the form that does with what the coordinator may know,
+    and the denoiser of its model.
+    """
+    algorithm, denoiser = choose_method(experiment.method)
+    summing = METHODS[str(experiment.method["name"])].from_sums if experiment.privacy.sums == SECURE else None
+    return (summing(algorithm, experiment) if summing else algorithm), denoiser
 
 
 def extractor_note(experiment: Experiment) -> str:
@@ -170,7 +184,8 @@ def complete(experiment: Experiment) -> Experiment:
     require_extractor(experiment)
     experiment = with_metric(experiment)
     algorithm, _ = choose_method(experiment.method)
-    if objection := algorithm.objection(experiment) or _objection(experiment):
+    objection = algorithm.objection(experiment) or _objection(experiment)
+    if objection := objection or objection_to_sums(method_of(experiment)[0], experiment):
         raise UserError(objection)
     require_metric(experiment.training.metric)
     return replace(experiment, method={"name": experiment.method["name"], **vars(algorithm)})
@@ -209,7 +224,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     UserError if the settings do not fit each other or the data. `say` is told what takes long.
     """
     experiment = complete(experiment)
-    algorithm, denoiser = choose_method(experiment.method)
+    algorithm, denoiser = method_of(experiment)
     set_arithmetic(experiment)
     dataset = loading.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)

@@ -35,6 +35,7 @@ from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
 from fedrel.experiment.standing import Progress, Standing
+from fedrel.experiment.sums import sum_notes
 from fedrel.experiment.views import choose_view
 from fedrel.learning.model import BOTH_VIEWS, SHOWN
 from fedrel.learning.named import Named
@@ -43,6 +44,7 @@ from fedrel.protocol.codec import Record
 from fedrel.protocol.replies import trained
 from fedrel.protocol.round import Ask, Replies, broadcast
 from fedrel.protocol.run import Completed, run
+from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import form_of, training_tasks
 from fedrel.util.files import atomic_folder, write_atomic
 from fedrel.util.profiling import phase, watched
@@ -308,6 +310,9 @@ class Execution:
         if ask.task in self._training_tasks:
             self._trainers |= ask.to.keys()
             self.standing.training_seconds += seconds
+        if isinstance(replies, Summed):
+            self._losses += [report] if (report := replies.trained()) else []
+            return replies
         with phase("aggregate"):
             replies = self._screen(ask, replies)
         form = form_of(self.setup.algorithm, ask.task)
@@ -378,6 +383,7 @@ class Execution:
                     *(f"begun again with a smaller learning rate: {it['why']}" for it in past_attempts(self.out)),
                     *held_out_notes(held_out(setup, best_line, evaluated)),
                     *suspicion_notes(suspects),
+                    *sum_notes(setup.experiment),
                     *(f"warning: {it}" for it in warnings),
                 ]
             },
@@ -403,6 +409,7 @@ class Execution:
             "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
             "seconds": {"total": standing.seconds, "by_phase": standing.phases},
             "sentences_per_second": standing.trained / standing.training_seconds if standing.training_seconds else 0.0,
+            "privacy": asdict(setup.experiment.privacy),
             "version": installed_version(),
         }
         if (profile := watched()) is not None:

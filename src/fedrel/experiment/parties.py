@@ -32,9 +32,9 @@ from fedrel.evaluation.task import evaluation_of
 from fedrel.experiment.assembly import (
     Setup,
     choose_device,
-    choose_method,
     complete,
     judged_notes,
+    method_of,
     objection_to_home,
     require_pairs,
     set_arithmetic,
@@ -46,10 +46,10 @@ from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.codec import CodecError, Payload, Record, decode
+from fedrel.protocol.form import Form
 from fedrel.protocol.records import named_in, number_in
 from fedrel.protocol.replies import BadReplyError, check
 from fedrel.protocol.site import Site
-from fedrel.protocol.tasks import Form
 
 _JUDGED = ("dev", "test")
 _JOINING = Form({"sentences": "count", "words": "count", "unknown_words": "count"})
@@ -138,7 +138,7 @@ def coordinate(
 ) -> Coordination:
     """From the coordinator's own, public data, and the names of the platforms."""
     experiment = fitted(complete(experiment))
-    algorithm, denoiser = choose_method(experiment.method)
+    algorithm, denoiser = method_of(experiment)
     if algorithm.pools_text:
         raise UserError("centralised training needs all text in one place; use `fedrel run`")
     set_arithmetic(experiment)
@@ -227,7 +227,7 @@ def participate(
     """
     experiment = read_agreed(agreement)
     experiment = replace(experiment, feedback=replace(experiment.feedback, store=store))
-    algorithm, denoiser = choose_method(experiment.method)
+    algorithm, denoiser = method_of(experiment)
     set_arithmetic(experiment)
     held_out = tuple(_read(agreement, "held_out").split("\n")) if "held_out" in agreement else ()
     if others := [split for split in held_out if split not in _JUDGED]:

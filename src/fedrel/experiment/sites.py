@@ -14,6 +14,7 @@ from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
 from fedrel.evaluation.federated import LocalEvaluation
 from fedrel.evaluation.task import Evaluation
+from fedrel.experiment.sums import layouts
 from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import Model
 from fedrel.privacy.blind import blind, of_round, of_run
@@ -73,6 +74,7 @@ class Sites(Mapping[str, Site]):
         self._judges = {}
         if algorithm.needs_judges:
             self._judges = judges_of(experiment.feedback, dataset, tuple(everyone or self.rows), experiment.seed)
+        self._sizes = {"relations": len(dataset.relations), **algorithm.sizes}
         self._server = self.shard_of(dataset.train, division.server)
         self._common = self._server.unlabelled()  # its labels stay there
         self.hub = Site(  # which has no key to blind facts with
@@ -85,6 +87,7 @@ class Sites(Mapping[str, Site]):
             first_relation=int(dataset.has_na),
             robust=experiment.robust,
             weighable=weighable(algorithm),
+            layout=layouts(algorithm, experiment, lambda: self.sizes, self._sizes),
         )
 
     def __getitem__(self, name: str) -> Site:
@@ -120,6 +123,7 @@ class Sites(Mapping[str, Site]):
             judge=self._judges.get(name, nobody_judges),
             held_out={split: self._held_out(split, rows[name]) for split, rows in self.held_out.items()},
             notes=notes,
+            sizes=self._sizes,
         )
 
     def rows_in_order(self, name: str) -> Ints:

@@ -12,8 +12,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
-import shutil
 import sys
 import time
 import traceback
@@ -29,24 +27,27 @@ from fedrel.engines.remote import DIVERGED
 from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
+from fedrel.experiment.sums import SECURE, adds_up
 from fedrel.federation.channel import Blob, Channel, ClosedError
-from fedrel.federation.kits.kit import BLINDING_KEY, COORDINATOR, KEY_BYTES, POLICY, open_kit
+from fedrel.federation.home import Home, Memory, tidy
+from fedrel.federation.kits.kit import COORDINATOR, open_kit
 from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
+from fedrel.federation.summing import Proof, Summing
 from fedrel.learning.fit import Fitted, Work, fit_alone, rendezvous
 from fedrel.privacy.blind import of_agreement
+from fedrel.privacy.entries import Field
 from fedrel.privacy.ledger import Ledger
 from fedrel.privacy.policy import Policy
-from fedrel.protocol.checkpoint import load_record, save_record
+from fedrel.privacy.secure_sum import NotOpenedError
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.round import Ask
-from fedrel.protocol.tasks import answer, form_of, tasks
+from fedrel.protocol.sum_messages import MASK, STEPS, UNITS, BadMessageError, units_of
+from fedrel.protocol.summed import Layout, masked, words_of
+from fedrel.protocol.tasks import answer, filled, form_of, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_atomic
 
 MOST_PAYLOAD = 16 * 2**30  # bytes of a request
-_KEPT_ROUNDS = 2  # snapshots of memory: a coordinator that lost a round asks for it again
-_KEPT_RUNS = 20  # runs whose memory is kept
-_SNAPSHOT = re.compile(r"round-(\d+)\.safetensors")
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _MOST_TASK = 100  # characters of a task's name
 _OFTEN = 60.0  # seconds in which the same refusal is recorded once
@@ -60,77 +61,13 @@ class TooLittleError(RefusedError):
     """The policy wants more sentences behind what a training would make known."""
 
 
-@dataclass(frozen=True)
-class Home:
-    """The platform's name and the paths of its files; the coordinator cannot influence them."""
-
-    name: str
-    data: Path
-    store: str  # its reviewers' verdicts; empty: none
-    blinding_key: Path
-    policy: Path
-    ledger: Path
-    memory: Path
-
-    @classmethod
-    def of(cls, kit: Path, name: str, data: Path, store: str) -> Home:
-        """The paths of a platform with its kit, data and verdicts in these places."""
-        ledger, memory = kit / "ledger" / "ledger.jsonl", kit / "memory"
-        return cls(name, data, store, kit / BLINDING_KEY, kit / POLICY, ledger, memory)
-
-    def own_secret(self) -> bytes:
-        """The platform's secret that its training draws from; made when it is first needed, so that nobody else ever
-        had it, and kept, so that a repeated round repeats exactly.
-        """
-        path = private_folder(self.memory) / "seed.key"
-        if not path.exists():
-            write_atomic(path, secrets.token_bytes(KEY_BYTES), private=True)
-        secret = path.read_bytes()
-        if len(secret) != KEY_BYTES:
-            raise UserError(f"{path}: {len(secret)} bytes where {KEY_BYTES} were expected; delete it to begin anew")
-        return secret
-
-
 class Outcome(NamedTuple):
     """The outcome of a request: a payload, or a state and the reason."""
 
     state: str = "done"
     why: str = ""
     payload: Payload = b""
-
-
-@dataclass
-class Memory:
-    """A platform's memory between the rounds of one run: snapshots on disk of the last rounds."""
-
-    folder: Path
-    attempt: int = -1
-    loaded: bool = False
-
-    def before(self, round_: int, attempt: int, current: Record) -> Record:
-        """The memory at the start of a round. A coordinator that restarts after a crash may repeat a round that was
-        already answered: in a new attempt, the snapshot from before the round is loaded instead of `current`.
-        """
-        if self.loaded and attempt == self.attempt:
-            return current
-        self.loaded, self.attempt = True, attempt
-        earlier = [number for number in self._rounds() if number < round_]
-        return load_record(self._path(max(earlier))) if earlier else {}
-
-    def keep(self, round_: int, memory: Record) -> None:
-        """Saves the memory after a round, and deletes snapshots that are no longer needed."""
-        if not memory:
-            return
-        save_record(self._path(round_), memory)
-        for number in sorted(self._rounds())[:-_KEPT_ROUNDS]:
-            self._path(number).unlink(missing_ok=True)
-
-    def _rounds(self) -> list[int]:
-        names = (_SNAPSHOT.fullmatch(path.name) for path in self.folder.glob("round-*.safetensors"))
-        return [int(name[1]) for name in names if name]
-
-    def _path(self, round_: int) -> Path:
-        return self.folder / f"round-{round_}.safetensors"
+    inside: tuple[Field, ...] = ()  # of a masked summand
 
 
 @dataclass
@@ -145,6 +82,9 @@ class Worker:
     policy: Policy = field(default_factory=Policy)
     ledger: Ledger | None = None
     sent: Counter[int] = field(default_factory=Counter)  # bytes by round
+    proof: Proof | None = None  # what it takes part in sums with
+    summing: Summing | None = None  # where a run has sums alone
+    inside: tuple[Field, ...] = ()  # of the sum that is under way, what this platform adds to it
     last: tuple[tuple[object, ...], Outcome] | None = None  # the last request and its outcome, in case that gets lost
 
     def __call__(self, request: Request, payload: Payload) -> Outcome:
@@ -153,7 +93,7 @@ class Worker:
             if request.task == BEGIN:
                 return self._begin(request, payload)
             return self._task(request, payload)
-        except RefusedError as error:
+        except (RefusedError, NotOpenedError) as error:
             self.refuse(request.run, request.round, request.task, str(error))
             return Outcome("refused", str(error))
         except DivergedError as error:
@@ -201,6 +141,7 @@ class Worker:
             raise RefusedError(objection)
         if participant.experiment.engine.public_seeds:
             _say("engine.public_seeds: whoever knows the experiment can replay what is trained in this run")
+        self.summing = self._summing_of(participant.experiment, request)
         self.memory = Memory(self.home.memory / request.run_id)
         outcome = self._release(request, participant.summary, half=False)
         self.participant, self.run, self.run_id = participant, request.run, request.run_id
@@ -212,28 +153,48 @@ class Worker:
             if objection := self.policy.objection_to_plugin(name, origin):
                 raise RefusedError(objection)
 
+    def _summing_of(self, experiment: Experiment, request: Request) -> Summing | None:
+        if experiment.privacy.sums != SECURE:
+            return None
+        if self.proof is None:
+            raise RefusedError("it has no key to sign its part of a sum with")
+        least = max(experiment.privacy.least, self.policy.settings.min_summed)
+        return Summing(self.home.name, self.proof, least, self.home.memory / request.run_id)
+
     def _task(self, request: Request, payload: Payload) -> Outcome:
         if self.participant is None or (self.run, self.run_id) != (request.run, request.run_id):
             return Outcome(UNREADY, "it has not begun this run yet")
         algorithm, site = self.participant.algorithm, self.participant.site
-        if request.task not in tasks(algorithm):
+        step = self.summing is not None and request.task in STEPS
+        if request.task not in tasks(algorithm) and not step:
             raise RefusedError(f"this method has no task {request.task!r}")
         asked = (request.run_id, request.attempt, request.round, request.task, request.sha256)
         if self.last is not None and self.last[0] == asked:
             return self._record(request, self.last[1])
         message = decode(payload)
+        if self.summing is not None and step:
+            payload = encode(self.summing.step(request, message))
+            outcome = Outcome(payload=payload, inside=self.inside if request.task == MASK else ())
+            self.last = (asked, outcome)
+            return self._record(request, outcome)
+        layout = self._layout(request, message)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
         remembered = dict(site.memory)
         try:
             with self._watched_training():
-                reply = answer(algorithm, site, Ask(request.task, {}, request.round), message)
+                reply = answer(algorithm, site, Ask(request.task, {}, request.round, layout=layout), message)
         except TooLittleError as error:
             form = form_of(algorithm, request.task)
             if form is None or not form.or_nothing:
                 raise
             self.refuse(request.run, request.round, request.task, str(error))
             reply = {}  # nothing to say in this round, and no reason for the others to repeat it
+            if layout is not None:
+                reply = masked(filled(algorithm, site, layout, message).summand(reply))
         try:
+            if self.summing is not None and layout is not None:
+                self.inside = self._inside(filled(algorithm, site, layout, message))
+                reply = self.summing.offer(request, words_of(reply))
             outcome = self._release(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
                 self.memory.keep(request.round, site.memory)
@@ -242,6 +203,36 @@ class Worker:
             raise
         self.last = (asked, outcome)
         return outcome
+
+    def _layout(self, request: Request, message: Record) -> Layout | None:
+        """How the reply to this request is to be added up; None: it leaves as it is. In a run with sums alone no task
+        of the method replies in any other way, whatever the coordinator asks for.
+        """
+        assert self.participant is not None
+        if self.summing is None or not adds_up(self.participant.algorithm, request.task):
+            return None
+        form = form_of(self.participant.algorithm, request.task)
+        try:
+            units = units_of(message)
+        except BadMessageError as error:
+            raise RefusedError(f"it replies to {request.task} in a sum alone, and {error}") from None
+        if form is None:
+            raise RefusedError(f"{request.task} does not say what it replies")
+        del message[UNITS]
+        return Layout(form, units)
+
+    def _inside(self, layout: Layout) -> tuple[Field, ...]:
+        """What a summand holds, for the ledger. Raises RefusedError if the policy forbids some of it."""
+        found = tuple(part.described for part in layout.parts if part.field)
+        if objection := self.policy.objection_to_fields(it.name for it in found):
+            raise RefusedError(objection)
+        return found
+
+    def _of_a_sum(self, task: str) -> bool:
+        """Whether nothing can be read from the replies to a task: they are offers, shares and masked numbers."""
+        if self.summing is None or self.participant is None:
+            return False
+        return task in STEPS or adds_up(self.participant.algorithm, task)
 
     @contextlib.contextmanager
     def _watched_training(self) -> Iterator[None]:
@@ -270,12 +261,15 @@ class Worker:
         """
         assert self.ledger is not None
         round_, found = _counted(request.task, request.round), fields(outcome.payload)
+        sent, in_all = self.sent[round_], self.sent.total()
+        unreadable = self._of_a_sum(request.task)
         objection = self.policy.objection_to_reply(
-            found, sent_this_round=self.sent[round_], sent_this_run=self.sent.total()
+            found, sent_this_round=sent, sent_this_run=in_all, unreadable=unreadable
         )
         if objection:
             raise RefusedError(objection)
-        self.ledger.write(run=request.run, round=round_, task=request.task, payload=outcome.payload, fields=found)
+        made_of = [*found, *outcome.inside]
+        self.ledger.write(run=request.run, round=round_, task=request.task, payload=outcome.payload, fields=made_of)
         self.sent[round_] += len(outcome.payload)
         return outcome
 
@@ -337,7 +331,7 @@ class Gate:
             if now <= json.loads(path.read_text(encoding="utf-8")):
                 raise ForgedError("it was sent before")
         else:
-            _tidy(self.worker.home.memory)
+            tidy(self.worker.home.memory)
         try:
             write_atomic(private_folder(folder) / "seen.json", json.dumps(now), private=True)
             return None
@@ -352,15 +346,6 @@ class Gate:
             self.refused[why] = time.monotonic()
             with contextlib.suppress(UserError):  # nothing is lost: no reply is sent without a writable ledger either
                 self.worker.refuse("", 0, "(message)", f"not the coordinator's request: {why}")
-
-
-def _tidy(memory: Path) -> None:
-    """Deletes the memory of old runs, except the number of their last request: none of them is ever answered again."""
-    asked = {path.parent: path.stat().st_mtime_ns for path in memory.glob("*/seen.json")}  # time of the last request
-    for folder in sorted(asked, key=lambda it: asked[it])[:-_KEPT_RUNS]:
-        for path in folder.iterdir():
-            if path.name != "seen.json":
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _say(line: str) -> None:
@@ -396,5 +381,6 @@ def work(channel: Channel, told: dict[str, Any]) -> None:
     """Serves a platform with the paths that its node has sent. The process is already confined (nodes/confined.py)."""
     kit = open_kit(Path(told["kit"]))
     home = Home.of(kit.folder, kit.name, Path(told["data"]), told["store"])
+    signer, verifier = Signer.of(kit), Verifier.of(kit)
     with contextlib.suppress(ClosedError):
-        serve(channel, Gate(Worker(home), kit.federation, Signer.of(kit), Verifier.of(kit)))
+        serve(channel, Gate(Worker(home, proof=Proof.of(signer, verifier)), kit.federation, signer, verifier))

@@ -17,6 +17,15 @@ class Meaning(NamedTuple):
 # The first match counts. A test makes sure that every field a method sends is listed here.
 MEANINGS = (
     Meaning("(header)", "names and shapes of the fields", "nothing that is not listed here"),
+    Meaning(
+        "masked/numbers",
+        "everything that the method sends, added up under a mask",
+        "only the sum over all platforms of the round, and that only if enough of them agree",
+    ),
+    Meaning("offer/*", "new keys for one sum, signed", "that you take part in it"),
+    Meaning("shares/*", "shares of these keys, encrypted for the other platforms", "nothing"),
+    Meaning("agreement/*", "a signature on whose numbers have arrived", "that you agree"),
+    Meaning("revealed/*", "shares of others' keys", "together with those of others, the sum and nothing else"),
     Meaning("*/words#rows", "which word-embedding rows changed", "which words your text uses"),
     Meaning("*/words#values", "the word-embedding rows that changed", "how your text uses these words"),
     Meaning("*/words#factor", "how much all other rows shrank", "how many steps were trained"),

@@ -46,6 +46,8 @@ TEMPLATE = """\
 # min_sentences = 100            # refuse to take part with fewer sentences, or to send what was trained on fewer
 # private_seeds = true           # refuse runs in which training can be replayed, since its seeds are public
 # min_trained = 16               # of sentences behind an update, which is not sent otherwise; 0: any number
+# sums = "secure"                # refuse runs whose coordinator sees more than sums over platforms
+# min_summed = 3                 # platforms in such a sum; what is sent is not opened over fewer
 """
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -95,6 +97,8 @@ class Settings:
     min_sentences: int = number(0, low=0)
     min_trained: int = number(16, low=0)  # by default, since from an update of a handful the sentences can be read
     private_seeds: bool = False
+    sums: Literal["any", "secure"] = "any"
+    min_summed: int = number(3, low=2)
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,16 @@ class Policy(_Rules):
             return self._says("requires the keys of facts to be blinded", "settings.blinded")
         if self.settings.private_seeds and experiment.engine.public_seeds:
             return self._says("requires training to draw from seeds that others do not know", "settings.private_seeds")
+        if self.settings.sums == "secure" and experiment.privacy.sums != "secure":
+            return self._says("requires that only sums over platforms can be read", "settings.sums")
+        least = self.settings.min_summed
+        if experiment.privacy.sums == "secure" and experiment.privacy.least < least:
+            return self._says(f"requires at least {least} platforms in a sum", "settings.min_summed")
         return None
+
+    def objection_to_fields(self, names: Iterable[str]) -> str | None:
+        """Why fields with these names do not leave, in a sum or by themselves."""
+        return next((objection for name in names if (objection := self._objection_to_field(name))), None)
 
     def objection_to_plugin(self, name: str, origin: Origin) -> str | None:
         """Why code from another package does not run here; None: the policy allows this very version of it."""
@@ -180,13 +193,16 @@ class Policy(_Rules):
         *,
         sent_this_round: int,
         sent_this_run: int,
+        unreadable: bool = False,
     ) -> str | None:
-        """Why a reply with these fields is not sent, given the bytes sent before it in this round and run."""
-        size = 0
-        for it in fields:
-            size += it.bytes
-            if it.name != HEADER and (objection := self._objection_to_field(it.name)):
-                return objection
+        """Why a reply with these fields is not sent, given the bytes sent before it in this round and run. One that is
+        `unreadable` is of a secure sum, whose own fields were looked at before: its size alone counts.
+        """
+        made_of = list(fields)
+        size = sum(it.bytes for it in made_of)
+        names = [] if unreadable else [it.name for it in made_of if it.name != HEADER]
+        if objection := self.objection_to_fields(names):
+            return objection
         for most, sent, rule in (
             (self.size.round, sent_this_round, "round"),
             (self.size.run, sent_this_run, "run"),

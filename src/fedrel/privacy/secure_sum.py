@@ -47,7 +47,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedrel.privacy import shares
-from fedrel.privacy.masks import Words, add_streams, agreed_secret, derived_key, packed, public_bytes
+from fedrel.privacy.fixed_point import Words
+from fedrel.privacy.masks import add_streams, agreed_secret, derived_key, packed, public_bytes
 
 Sign = Callable[[bytes], bytes]
 Verify = Callable[[str, bytes, bytes], bool]  # whether the platform of this name has signed this message like this

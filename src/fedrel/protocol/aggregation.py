@@ -10,6 +10,7 @@ from fedrel.learning.named import Named, weighted_mean
 from fedrel.learning.robust import clipped_mean, coordinate_median, krum, trimmed_mean
 from fedrel.protocol.records import named_in, number_in
 from fedrel.protocol.round import Replies
+from fedrel.protocol.summed import Summed
 
 
 def mean(base: Named, replies: Replies, field: str, *, by: str | None, how: Robust | None = None) -> Named:
@@ -17,6 +18,8 @@ def mean(base: Named, replies: Replies, field: str, *, by: str | None, how: Robu
     left out. `how`: a mean that a few wrong models cannot ruin, where those that count heads do not look at `by`.
     """
     how = how or Robust()
+    if isinstance(replies, Summed):
+        return replies.mean(base, field, by)
     spoken = [reply for reply in replies.values() if field in reply]
     models, weights = _Field(spoken, field), [number_in(reply, by) if by else 1.0 for reply in spoken]
     if not spoken or how.aggregation == "mean":
@@ -32,6 +35,8 @@ def total(replies: Replies, field: str) -> Named:
     """The sum of a reply's tensors, which are of the same names, types and shapes everywhere; a platform with nothing
     to say is left out. Raises KeyError if all are.
     """
+    if isinstance(replies, Summed):
+        return replies.total(field)
     spoken = iter(named_in(reply, field) for reply in replies.values() if field in reply)
     first = next(spoken, None)
     if first is None:

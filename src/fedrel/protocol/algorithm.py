@@ -43,6 +43,7 @@ class Algorithm(ABC):
     needs_common: ClassVar[bool] = False  # site.common: every platform reads the server's sentences, without labels
     needs_judges: ClassVar[bool] = False  # site.judge: people on the platform, or simulated users
     pools_text: ClassVar[bool] = False  # one platform holds all text, which is what a federation must not do
+    reads_replies: ClassVar[bool] = False  # it looks at replies one by one, not only at means and sums of them
     selects: ClassVar[bool] = False  # it selects sentences across platforms; `selection` says which
     # how it scores sentences that it selects: names shown (0), hidden (1), both (between); None: as they are evaluated
     view: ClassVar[float | None] = None
@@ -61,7 +62,18 @@ class Algorithm(ABC):
         """The weights in a state: they are evaluated and saved, and replies are compared with them."""
         return named_in(state, "weights")
 
+    def sent(self, site: Site, message: Record) -> Named:
+        """On a platform, the weights that its trained ones are compared with: those of this message, or, where a
+        request of this round has brought them already, of the scratch.
+        """
+        return named_in(message if "weights" in message else site.scratch, "weights")
+
     # -- what it asks for -------------------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes that forms of its replies speak of, by word, beside those that all methods have."""
+        return {}
 
     @property
     def preparation(self) -> int:

@@ -11,8 +11,9 @@
 - `loss`: the mean loss of training. `count`: a whole number from 0. `number`: any.
 - `f32 n`: a tensor's type and sizes. A letter is any size, the same all over the reply; a word is a size that both
   sides know. `prob`: probabilities. `logodds`: log p/(1-p) of probabilities p, from -10,000 to 10,000. `logprob`:
-  logarithms of probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `places`: whole numbers
-  from 0 to below the size `bins`, each larger than the one before.
+  logarithms of probabilities that add up to 1 in every row. `counts`: whole numbers from 0. `sums`: over sentences, of
+  numbers up to 10,000 each. `cyclic`: integers of which only the sum over platforms mod 2^32 means anything. `places`:
+  whole numbers from 0 to below the size `bins`, each larger than the one before.
 
 All of it must be there, or, where the task says `or_nothing`, none. Nothing is NaN or infinite. That keeps broken
 platforms out, not clever ones: a reply of the right form may still teach nonsense.
@@ -30,8 +31,9 @@ from torch import Tensor
 from fedrel.learning.model import WORDS
 from fedrel.learning.named import FACTOR, ROWS, VALUES, Named
 from fedrel.protocol.codec import Record
+from fedrel.protocol.form import Form, array
 from fedrel.protocol.records import number_in
-from fedrel.protocol.tasks import Form, tasks
+from fedrel.protocol.tasks import tasks
 
 # How far a tensor may move, in multiples of (its norm + the root of its size). In trials of every method it was about 1
 # at most, and 12 with a learning rate five times too large. A difference is of gradients, whose size the weights do not
@@ -49,8 +51,6 @@ _NUMBERS = {  # from, to; what does not fit is no number of sentences, and no lo
 _WHOLE = ("sentences", "steps", "count")
 WEIGHTS = ("sentences", "weight")  # kinds that a mean may be weighted by
 _MODELS = ("model", "whole model", "difference")
-_DTYPES = {"i64": torch.int64, "i32": torch.int32, "f64": torch.float64, "f32": torch.float32, "f16": torch.float16}
-_VALUES = ("prob", "logodds", "logprob", "counts", "places")
 _MOST_ENTRIES = 10_000_000  # of a size that is a letter
 _MOST_HEADER = 64 * 2**10  # beside what names and shapes take
 _PER_TENSOR = 256  # its type, shape and place, written out
@@ -142,22 +142,14 @@ def _valid(task: str, form: Form | None) -> Form:
                 )
         else:
             for text in declared.values():
-                _array(text)
+                array(text)
     return form
-
-
-def _array(text: str) -> tuple[torch.dtype, list[str], str]:
-    """Type, sizes, and what the values are ("": anything)."""
-    dtype, *dims = text.split()
-    if dtype not in _DTYPES:
-        raise TypeError(f"{text!r} begins with none of {[*_DTYPES]}")
-    return (_DTYPES[dtype], dims[:-1], dims[-1]) if dims and dims[-1] in _VALUES else (_DTYPES[dtype], dims, "")
 
 
 def _tensor_bytes(declared: str | Mapping[str, str], weights: Named, sizes: Mapping[str, int]) -> dict[str, int]:
     """The most that every tensor of a field takes."""
     if not isinstance(declared, str):
-        arrays = {name: _array(text) for name, text in declared.items()}
+        arrays = {name: array(text) for name, text in declared.items()}
         known = {name: [sizes.get(dim, _MOST_ENTRIES) for dim in dims] for name, (_, dims, _) in arrays.items()}
         return {name: math.prod(known[name]) * dtype.itemsize for name, (dtype, _, _) in arrays.items()}
     if declared in _NUMBERS:
@@ -223,7 +215,7 @@ def _check_near(field: str, found: Tensor, sent: Tensor, limit: float, *, around
 
 def _check_array(field: str, found: Tensor, text: str, known: dict[str, int]) -> None:
     """A letter that has no size yet takes that of this tensor."""
-    dtype, dims, values = _array(text)
+    dtype, dims, values = array(text)
     if found.dim() == len(dims):
         for dim, size in zip(dims, found.shape, strict=True):
             if len(dim) == 1:

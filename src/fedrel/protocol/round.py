@@ -12,6 +12,7 @@ from typing import Any
 
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import Record
+from fedrel.protocol.summed import Layout
 from fedrel.util.profiling import phase
 
 
@@ -23,6 +24,7 @@ class Ask:
     to: Mapping[str, Record]
     round: int = 0
     model: Named = field(default_factory=Named)  # of the server when the round began; engines compare replies with it
+    layout: Layout | None = None  # of which replies only the sum may be known; engines then return a `Summed`
 
 
 # Absent = dropped out; ordered like the request, so sums repeat bit for bit. Many at once may lie on disk: a reply's
@@ -37,10 +39,17 @@ def broadcast(task: str, cohort: Iterable[str], **message: Named | float) -> Ask
     return Ask(task, dict.fromkeys(cohort, message))
 
 
-def drive(round_: Round, exchange: Exchange, number: int, model: Named | None = None) -> Record:
+def drive(
+    round_: Round,
+    exchange: Exchange,
+    number: int,
+    model: Named | None = None,
+    layout: Callable[[Ask], Layout | None] = lambda ask: None,
+) -> Record:
     """Carries a round's requests through an engine until the round returns its state.
 
-    `model`: the server's when the round began; engines that check replies need it.
+    `model`: the server's when the round began; engines that check replies need it. `layout`: of replies that are to be
+    added up unseen.
     """
     replies: Any = None
     while True:
@@ -50,4 +59,5 @@ def drive(round_: Round, exchange: Exchange, number: int, model: Named | None = 
         except StopIteration as done:
             state: Record = done.value
             return state
-        replies = exchange(replace(ask, round=number, model=model or Named()))
+        ask = replace(ask, round=number, model=model or Named())
+        replies = exchange(replace(ask, layout=layout(ask)))

@@ -29,5 +29,5 @@ def run(
         begin = time.perf_counter()
         cohort = sampler.cohort(number)
         flow = algorithm.round(replace(hub, round=number), state, cohort)
-        state = drive(flow, exchange, number, algorithm.model(state))
+        state = drive(flow, exchange, number, algorithm.model(state), hub.layout)
         yield Completed(number, cohort, state, time.perf_counter() - begin)

@@ -15,7 +15,8 @@ from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.aggregation import mean, total
 from fedrel.protocol.codec import Record
-from fedrel.protocol.round import Replies
+from fedrel.protocol.round import Ask, Replies
+from fedrel.protocol.summed import Layout
 from fedrel.util.seeds import derive
 
 
@@ -95,6 +96,8 @@ class Site:
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # dev and test, where the platforms hold them out
     notes: Notes = field(default_factory=Notes)
     robust: Robust = field(default_factory=Robust)  # of the hub: how it takes means
+    sizes: Mapping[str, int] = field(default_factory=dict)  # that forms of replies speak of, by word
+    layout: Callable[[Ask], Layout | None] = lambda ask: None  # of the hub: of replies whose sum alone it may know
     weighable: frozenset[str] | None = None  # of the hub: fields that means may be weighted by; None: any
 
     @property

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from fedrel.learning.model import Model
+from fedrel.learning.named import Named
 from fedrel.protocol.codec import Record
+from fedrel.protocol.form import Form
 from fedrel.protocol.round import Ask
 from fedrel.protocol.site import Notes, Scratch, Site
-
-
-@dataclass(frozen=True)
-class Form:
-    """What a task's reply holds, by field; `protocol/replies.py` says how it is written, and holds replies to it."""
-
-    fields: Mapping[str, str | Mapping[str, str]]
-    or_nothing: bool = False
-
-    def of_kind(self, *kinds: str) -> list[str]:
-        """The fields that are declared as one of these kinds, in the order of the kinds."""
-        return [field for kind in kinds for field, declared in self.fields.items() if declared == kind]
-
+from fedrel.protocol.summed import Layout, masked
 
 Task = TypeVar("Task", bound=Callable[..., Record])
 
@@ -34,7 +24,7 @@ def task(method: Task, /) -> Task: ...
 
 @overload
 def task(
-    *, or_nothing: bool = False, trains: bool = False, **reply: str | dict[str, str]
+    *, or_nothing: bool = False, trains: bool = False, plain: bool = False, **reply: str | dict[str, str]
 ) -> Callable[[Task], Task]: ...
 
 
@@ -44,20 +34,22 @@ def task(
     *,
     or_nothing: bool = False,
     trains: bool = False,
+    plain: bool = False,
     **reply: str | dict[str, str],
 ) -> Callable[..., Any]:
     """Marks a method that a platform runs when asked; nothing else can be asked for.
 
     `reply` declares its reply, field by field (`protocol/replies.py` has the kinds); with `or_nothing` the reply may
-    also be empty. `trains`: local training happens in it, so its time counts as training time. A task that declares
-    no reply works within one process only: a server could not tell a valid reply from rubbish.
+    also be empty. `trains`: local training happens in it, so its time counts as training time. `plain`: the server
+    takes plain means of its models, `hub.mean(…, by=None)`. A task that declares no reply works within one process
+    only: a server could not tell a valid reply from rubbish.
     """
 
     def mark(method: Task, form: Form | None) -> Task:
         method.is_task, method.form, method.trains = True, form, trains  # type: ignore[attr-defined]
         return method
 
-    return partial(mark, form=Form(reply, or_nothing)) if method is None else mark(method, None)
+    return partial(mark, form=Form(reply, or_nothing, plain)) if method is None else mark(method, None)
 
 
 def tasks(algorithm: object) -> dict[str, Callable[[Site, Record], Record]]:
@@ -78,7 +70,7 @@ def training_tasks(algorithm: object) -> set[str]:
 
 def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Model | None = None) -> Record:
     """Runs one task on one platform, with this model instead of its own where several share one.
-    Its memory changes only if the task succeeds.
+    Its memory changes only if the task succeeds. Of a request with a layout, the reply is a summand.
     """
     notes = site.notes
     if notes.round != ask.round:
@@ -86,5 +78,14 @@ def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Mode
     draft = Notes(dict(notes.memory), Scratch(notes.scratch), ask.round, notes.selected)
     trial = replace(site, round=ask.round, model=model or site.model, notes=draft)
     reply = tasks(algorithm)[ask.task](trial, message)
+    if ask.layout is not None:
+        reply = masked(filled(algorithm, trial, ask.layout, message).summand(reply))
     notes.memory, notes.scratch, notes.selected = draft.memory, draft.scratch, draft.selected
     return reply
+
+
+def filled(algorithm: object, site: Site, layout: Layout, message: Record) -> Layout:
+    """A layout with what a platform knows of it: the weights that it was sent, and the sizes of tensors."""
+    models = layout.form.of_kind("model", "whole model")
+    sent: Named = algorithm.sent(site, message) if models else Named()  # type: ignore[attr-defined]
+    return replace(layout, model=sent, sizes=site.sizes)

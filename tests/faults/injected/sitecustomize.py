@@ -4,7 +4,10 @@ FEDREL_FAULT.
 `reply:KIND:N` changes the N-th reply of a platform's training process before it is signed: garbage, nan, norm, shape,
 dtype, field, oversize, noise, twice. `begin:KIND` changes each of its replies to `begin`. `disk` prevents its files
 from growing. `checkpoint` kills the process of the coordinator's run, once, while it writes the checkpoint of its
-fourth round. FEDREL_KEY_LOG is where a platform's network process logs its TLS session keys.
+fourth round. `die:TASK:WHEN` kills a platform's training process, once, in the second round, "before" or "after" it
+does this task. `lie:KIND` has the coordinator's run lie in secure sums: `alone` says that all but one platform dropped
+out, `rosters` tells platforms of different ones, `replay` sends the first round's offers again, `plain` asks for what
+is to be added up itself. FEDREL_KEY_LOG is where a platform's network process logs its TLS session keys.
 """
 
 import os
@@ -111,6 +114,62 @@ def _die_in_a_checkpoint():
     os.fsync = deadly
 
 
+def _die_in(task, when):
+    from fedrel.federation.worker import Worker
+
+    call = Worker.__call__
+    done = Path(os.environ["TMPDIR"]) / "died"
+
+    def deadly(self, request, payload):
+        now = (request.task, request.round) == (task, 1) and not done.exists()
+        if now:
+            done.touch()
+        if now and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        outcome = call(self, request, payload)
+        if now:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+
+    Worker.__call__ = deadly
+
+
+def _lie(kind):
+    from fedrel.engines.remote import Remote
+    from fedrel.learning.named import Named
+    from fedrel.privacy.secure_sum import Coordinator
+    from fedrel.protocol.round import Ask
+
+    masked, offers, encoded = Coordinator.masked, Coordinator.offers, Remote._encoded
+    first = {}
+
+    def alone(self, replies):
+        self.stayed = masked(self, replies)[:1]
+        return self.stayed
+
+    def replayed(self, replies):
+        found = offers(self, replies)
+        first.update({name: offer for name, offer in found.items() if name not in first})
+        return {**found, "p1": first["p1"]}
+
+    def otherwise(self, ask):
+        to = {}
+        for name, message in ask.to.items():
+            if kind == "plain":
+                message = {field: value for field, value in message.items() if field != "sum_units"}
+            elif "offers" in message and name == "p0":
+                message = {"offers": Named({it: value for it, value in message["offers"].items() if it != "p1"})}
+            to[name] = message
+        return encoded(self, Ask(ask.task, to))
+
+    if kind == "alone":
+        Coordinator.masked = alone
+    elif kind == "replay":
+        Coordinator.offers = replayed
+    else:
+        Remote._encoded = otherwise
+
+
 def _write_down_keys(path):
     from fedrel.federation.https import client
 
@@ -135,8 +194,12 @@ if b"confined\0worker" in _line:
         )
     elif _what == "disk":
         _fill_the_disk()
+    elif _what == "die":
+        _once_confined(lambda: _die_in(*_how.split(":")))
 elif b"confined\0conductor" in _line and _what == "checkpoint":
     _die_in_a_checkpoint()
+elif b"confined\0conductor" in _line and _what == "lie":
+    _once_confined(lambda: _lie(_how))
 elif b"https.transport" in _line and "FEDREL_KEY_LOG" in os.environ:
     _write_down_keys(os.environ["FEDREL_KEY_LOG"])
 sys.modules.pop("sitecustomize", None)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel import config
+from fedrel.engines.opening import Opening
 from fedrel.engines.remote import Failure, Remote, TooFewError
 from fedrel.engines.screening import Suspicion
 from fedrel.errors import DivergedError, UserError
@@ -33,9 +34,11 @@ from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.exchange import REFUSES, TICK, Exchange, Sealed, StoppedError
 from fedrel.federation.nodes.processes import NO_SPACE
 from fedrel.federation.nodes.status import Status, read_status, status_file, write_status
-from fedrel.federation.signing import BEGIN
+from fedrel.federation.signing import BEGIN, Verifier
+from fedrel.federation.summing import verified_by
 from fedrel.protocol.codec import Payload, encode
 from fedrel.protocol.replies import BadReplyError
+from fedrel.protocol.sum_messages import context
 from fedrel.report.page import write_report
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -140,6 +143,7 @@ class Conductor:
             announced=coordination.setup.sites.sizes,
             minimum=enough,
             half=settings.transport == "half",
+            opening=Opening(self._names_sum, verified_by(Verifier.of(self.kit)), experiment.privacy.least),
             on_failure=lambda ask, platform, why: self._failed(platform, why),
         )
         self._gather(coordination, names, enough, set(members))
@@ -159,6 +163,9 @@ class Conductor:
             self._say("running", "")
         write_report(self.folder)
         self._say("done", "")
+
+    def _names_sum(self, round_: int, task: str) -> bytes:
+        return context(self.kit.federation, self.status.run_id, self.status.epoch, round_, task)
 
     def _gather(self, coordination: Coordination, names: tuple[str, ...], enough: int, members: set[str]) -> None:
         """Waits until enough platforms have joined, but not for platforms that refuse or are revoked. Raises UserError
