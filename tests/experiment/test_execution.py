@@ -256,7 +256,13 @@ def test_a_denoiser_that_chooses_within_bags_is_measured_in_every_round(tmp_path
 
 def test_the_page_shows_whom_remembered_evidence_keeps_and_rejects(tmp_path):
     own = [it for it in TINY if not it.startswith("method.")]
-    settings = ["method.name=evidence", "method.narrowing=0.5", "method.rounding=0", "extractor.hide_names=0"]
+    settings = [
+        "method.name=evidence",
+        "method.narrowing=0.5",
+        "method.rounding=0",
+        "method.early=0",
+        "extractor.hide_names=0",
+    ]
     finish(config.read(None, [*own, *settings]), tmp_path / "run")
     shown = json.loads((tmp_path / "run" / "details.json").read_text())["examples"]
     assert shown
