@@ -22,6 +22,7 @@ from fedrel.feedback.store import RIGHT, VERDICTS, WRONG, Store
 from fedrel.feedback.stored_verdicts import judged_instances
 from fedrel.util.files import write_atomic
 
+_MORE = ("corrected", "decisions")  # those of the wrong ones that name another relation, and an adjudicator's
 _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 _StoreFile = Annotated[Path, typer.Argument(metavar="STORE", help="A store of fedrel review.")]
 
@@ -76,9 +77,11 @@ def show(store: _StoreFile, json_: _Json = False) -> None:
     with Store.open(store, create=False) as opened:
         counts = opened.counts()
         verdicts = list(opened.standing())
-    rows: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(VERDICTS, 0))
+    rows: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys((*VERDICTS, *_MORE), 0))
     for verdict in verdicts:
-        rows[verdict.user, verdict.model][verdict.verdict] += 1
+        row = rows[verdict.user, verdict.model]
+        row[_MORE[1] if verdict.decides else verdict.verdict] += 1
+        row[_MORE[0]] += verdict.corrected is not None and not verdict.decides
     if json_:
         by = [{"user": user, "model": model, **kinds} for (user, model), kinds in sorted(rows.items())]
         print_json(json.dumps({**counts, "by": by}, indent=1, ensure_ascii=False))
@@ -86,15 +89,16 @@ def show(store: _StoreFile, json_: _Json = False) -> None:
     table = Table()
     for column in ("user", "model"):
         table.add_column(column, overflow="fold")
-    for column in (*VERDICTS, "agreed"):
+    more = [column for column in _MORE if any(kinds[column] for kinds in rows.values())]
+    for column in (*VERDICTS, *more, "agreed"):
         table.add_column(column, justify="right")
     for (user, model), kinds in sorted(rows.items()):
         known = kinds[RIGHT] + kinds[WRONG]
         agreed = f"{kinds[RIGHT] / known:.0%}" if known else ""
-        table.add_row(Text(user), Text(model), *(f"{kinds[kind]:,}" for kind in VERDICTS), agreed)
+        table.add_row(Text(user), Text(model), *(f"{kinds[it]:,}" for it in (*VERDICTS, *more)), agreed)
     if rows:
         out.print(table)
-    tell(f"{len(verdicts):,} verdicts; {counts['shown']:,} predictions were shown")
+    tell(f"{sum(counts[kind] for kind in VERDICTS):,} verdicts; {counts['shown']:,} predictions were shown")
 
 
 def _report(summary: dict[str, object], line: str, as_json: bool) -> None:
