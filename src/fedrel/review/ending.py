@@ -1,0 +1,28 @@
+"""What to do with verdicts: the commands that a reviewer is shown."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+
+def improving(model: Path | None, store: Path, data: Path, *, facts: bool) -> str:
+    """The command that improves the reviewed model; the sentences of facts are written as data first."""
+    named = str(model) if model is not None else "MODEL"
+    lines = []
+    if facts:
+        judged = store.with_suffix(".judged.jsonl")
+        lines.append(_line("feedback", "judged", store, data, judged))
+        data = judged
+    lines.append(_line("improve", named, "--verdicts", store, "--data", data, "--out", f"{named.rstrip('/')}-improved"))
+    return "\n".join(lines)
+
+
+def trusting(store: Path, data: Path) -> str:
+    """The commands that choose rounds by the verdicts on held-out sentences."""
+    written = _line("feedback", "judged", store, data, "trusted.jsonl")
+    return f"{written}\nfedrel run … --set data.trusted=trusted.jsonl"
+
+
+def _line(*words: object) -> str:
+    return shlex.join(["fedrel", *map(str, words)])
