@@ -24,8 +24,8 @@ def facts() -> list[Fact]:
     """One of each."""
     found = []
     for number, (head, tail, relation, text, score) in enumerate(SAID):
-        places = [(text.index(name), text.index(name) + len(name)) for name in (head, tail)]
-        support = Support(f"archive {number % 3}.txt", len(BEFORE) + 200 * (number // 3), text, *places, score)
+        one, other = ((text.index(name), text.index(name) + len(name)) for name in (head, tail))
+        support = Support(f"archive {number % 3}.txt", len(BEFORE) + 200 * (number // 3), text, one, other, score)
         found.append(Fact(head, head, relation, tail, tail, 1.0, None, 1, (support,)))
     return found
 

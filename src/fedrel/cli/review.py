@@ -52,9 +52,7 @@ class Purpose(StrEnum):
 
 
 def review(
-    facts: Annotated[
-        Path | None, typer.Argument(metavar="[FACTS]", help="facts.jsonl, as fedrel extract writes it.")
-    ] = None,
+    facts: Annotated[Path | None, typer.Argument(help="facts.jsonl, as fedrel extract writes it.")] = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Or a platform's data set, whose sentences are shown.")
     ] = None,
@@ -118,11 +116,12 @@ def review(
     with listen(host, port) as listening:
         if data is not None and model is not None:
             found = _of_data(data, model, source, kb, dev=dev)
-        else:
-            if facts is None:
-                assert text is not None
-                facts = _extracted(text, model, kb, source, language, file)
+        elif facts is not None:
             found = _of_facts(facts, text, model, source, kb)
+        else:
+            assert text is not None
+            facts = _extracted(text, model, kb, source, language, file)
+            found = _of_facts(facts, text, model or FOLDER, source, kb)
         if found.impossible:
             say(f"{found.impossible:,} predictions are no questions: their types cannot have the relation")
         queue = Queue(found)
@@ -167,6 +166,8 @@ def _of_data(data: Path, model: Path, source: str, kb: Path | None, *, dev: bool
         say(f"{model}: {saved.note}, which reads it")
     dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
     base = load_kb(kb) if kb is not None else None
+    if base is not None and not any(it in base.numbers for it in dataset.entities):
+        say(f"{kb}: it has none of the entities of {data} by its id, so it cannot tell what is new or impossible")
     torch.set_num_threads(saved.threads)
     with reading_progress("scoring", len(dataset.dev if dev else dataset.train)) as tick:
         return questions.of_dataset(

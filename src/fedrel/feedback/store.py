@@ -201,7 +201,10 @@ class Store:
                 ") AS latest JOIN predictions ON predictions.number = prediction "
                 "WHERE place = 1 ORDER BY at, latest.number"
             ).fetchall()
-        return (Verdict(*row[:-1], bool(row[-1])) for row in rows)
+        return (
+            Verdict(key, relation, model, verdict, user, at, latency, corrected, bool(decides))
+            for key, relation, model, verdict, user, at, latency, corrected, decides in rows
+        )
 
     def counts(self) -> dict[str, int]:
         """The number of predictions `shown`, and of reviewers' standing verdicts of each kind."""

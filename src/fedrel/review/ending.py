@@ -7,14 +7,17 @@ from pathlib import Path
 
 
 def improving(model: Path | None, store: Path, data: Path, *, facts: bool) -> str:
-    """The command that improves the reviewed model; the sentences of facts are written as data first."""
-    named = str(model) if model is not None else "MODEL"
+    """The commands that improve the reviewed model; the sentences of facts are written as data first, which is all
+    where it is not known which model has found them.
+    """
     lines = []
     if facts:
         judged = store.with_suffix(".judged.jsonl")
         lines.append(_line("feedback", "judged", store, data, judged))
         data = judged
-    lines.append(_line("improve", named, "--verdicts", store, "--data", data, "--out", f"{named.rstrip('/')}-improved"))
+    if model is not None:
+        better = model.with_name(f"{model.name}-improved")
+        lines.append(_line("improve", model, "--verdicts", store, "--data", data, "--out", better))
     return "\n".join(lines)
 
 

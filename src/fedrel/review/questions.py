@@ -170,10 +170,9 @@ def digest_of(path: Path) -> str:
     """16 hexadecimal digits that identify a saved model, or a file of facts, by its content: a model's config.json has
     the hashes of its other files. Raises UserError if it cannot be read.
     """
-    if path.is_file():
-        return sha256(path)[:16]
-    folder = path / "model" if (path / "model").is_dir() else path
-    return sha256(folder / "config.json")[:16]
+    if path.is_dir():
+        path = (path / "model" if (path / "model").is_dir() else path) / "config.json"
+    return sha256(path)[:16]
 
 
 class _Types:
@@ -181,18 +180,19 @@ class _Types:
 
     def __init__(self, texts: DatasetTexts, relations: list[str]) -> None:
         self._texts, self._relations = texts, relations
-        self._masks: dict[int, Bools] = {}  # by pair of entities
+        self._masks: dict[object, Bools] = {}  # by pair of entities, or of their types as the data tells them
 
     def possible(self, rows: Ints) -> Bools:
         """(S, R) for these rows and the relations."""
-        if self._texts.kb is None or not self._texts.has_pairs:
+        if not self._texts.has_pairs:
             return np.ones((len(rows), len(self._relations)), np.bool_)
-        return np.stack([self._mask(int(self._texts.split.pairs[row]), row) for row in rows.tolist()])
+        return np.stack([self._mask(row) for row in rows.tolist()])
 
-    def _mask(self, pair: int, row: int) -> Bools:
-        if (found := self._masks.get(pair)) is None:
+    def _mask(self, row: int) -> Bools:
+        key = self._texts.types(row) if self._texts.kb is None else int(self._texts.split.pairs[row])
+        if (found := self._masks.get(key)) is None:
             found = np.array([self._texts.allows(row, name) for name in self._relations], np.bool_)
-            self._masks[pair] = found
+            self._masks[key] = found
         return found
 
 

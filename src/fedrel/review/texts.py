@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedrel.alignment.kb import KB
+from fedrel.alignment.kb import KB, LEAST_SHARE
 from fedrel.corpus import Document, Instance, Mention
 from fedrel.data.store import Dataset, Ints, Split
 from fedrel.errors import UserError
@@ -90,7 +91,8 @@ class DatasetTexts:
         return "", ""
 
     def document(self, row: int) -> str:
-        return self.dataset.sources[self.split.sources[row]]
+        name: str = self.dataset.sources[self.split.sources[row]]
+        return name
 
     def entities(self, row: int) -> tuple[str, str]:
         if not self.has_pairs:
@@ -105,7 +107,32 @@ class DatasetTexts:
         return distinct(self.parts(row), (self.parts(it) for it in self._rows_by_pair[begin:end].tolist()))
 
     def allows(self, row: int, relation: str) -> bool:
-        return self._knowledge is None or self._knowledge.allows_ids(self.entities(row), relation)
+        if self._knowledge is not None:
+            return self._knowledge.allows_ids(self.entities(row), relation)
+        types = self.types(row)
+        return types is None or types in self._labelled.get(relation, (types,))
+
+    def types(self, row: int) -> tuple[int, int] | None:
+        """Numbers of the types of head and tail as the data tells them; None if it does not."""
+        if not self.has_pairs or self.split.types is None:
+            return None
+        head, tail = (int(it) for it in self.split.types[row])
+        return None if min(head, tail) < 0 else (head, tail)
+
+    @cached_property
+    def _labelled(self) -> dict[str, set[tuple[int, int]]]:
+        """By relation, the types of head and tail that train has it between, without rare combinations."""
+        counts: dict[int, Counter[tuple[int, int]]] = {}
+        train = self.dataset.train
+        if train.types is not None:
+            told = (train.types >= 0).all(axis=1) & (train.labels >= int(self.dataset.has_na))
+            rows = np.column_stack([train.labels, train.types])[told]
+            for (label, head, tail), count in zip(*np.unique(rows, axis=0, return_counts=True), strict=True):
+                counts.setdefault(int(label), Counter())[int(head), int(tail)] = int(count)
+        return {
+            self.dataset.relations[label]: {it for it, count in found.items() if count >= LEAST_SHARE * found.total()}
+            for label, found in counts.items()
+        }
 
     def has(self, row: int, relation: str) -> bool:
         """Whether the knowledge base has the fact."""
