@@ -4,6 +4,8 @@ import re
 import shlex
 import shutil
 import signal
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -18,6 +20,15 @@ COMMANDS = [
     for block in re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "review.md").read_text(encoding="utf-8"), re.DOTALL)
     for line in block.splitlines()
 ]
+
+
+def answered(address: str) -> None:
+    """Waits until the page is served, to whoever may see it."""
+    try:
+        urllib.request.urlopen(address, timeout=120).close()
+    except urllib.error.HTTPError as refusal:
+        assert refusal.code == 401
+        refusal.close()
 
 
 @pytest.mark.slow
@@ -47,6 +58,7 @@ def test_every_command_runs(tmp_path, monkeypatch, fedrel):
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith("open "), (command, process.communicate())
+            answered(line.split()[1].partition("?")[0])
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=120)
             assert process.returncode == 0 and "; next: fedrel " in out, (command, out, err)
