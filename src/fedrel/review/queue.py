@@ -233,12 +233,14 @@ class Queue:
             and wanted.least <= item.confidence <= wanted.most
             and wanted.document in ("", self.texts.document(item.row))
             and (not wanted.entity or wanted.entity in self.texts.entities(item.row))
-            and (not words or all(word in self._searched(item) for word in words))
+            and (not words or all(word in self._searched[item.asked] for word in words))
         )
 
-    def _searched(self, item: Item) -> str:
-        text = "".join(part for _, part in self.texts.parts(item.row))
-        return f"{text} {readable(item.relation)}".casefold()
+    @cached_property
+    def _searched(self) -> dict[_Asked, str]:
+        """What words are looked for in: the sentence and its relation in words."""
+        texts = {item.asked: "".join(part for _, part in self.texts.parts(item.row)) for item in self.items}
+        return {asked: f"{text} {readable(asked[1])}".casefold() for asked, text in texts.items()}
 
     @cached_property
     def _orders(self) -> dict[str, list[Item]]:
