@@ -145,6 +145,9 @@ def test_a_clock_that_is_set_back_does_not_change_the_order(path, monkeypatch):
         (lambda store: store.give(1, "anna", "maybe"), 'not "maybe"'),
         (lambda store: store.give(1, " ", RIGHT), "user: must not be empty"),
         (lambda store: store.give(1, "a" * 101, RIGHT), "user: longer than 100"),
+        (lambda store: store.give(1, "anna", RIGHT, corrected="s"), 'only if the one shown is "wrong", not "right"'),
+        (lambda store: store.give(1, "anna", WRONG, corrected="r"), '"r" is the relation that was shown'),
+        (lambda store: store.give(1, "anna", WRONG, corrected=" "), "corrected: must not be empty"),
         (lambda store: store.show("k", "r\ud800", 0.5, "m"), "half a character"),
         (lambda store: store.show("k", "r", float("nan"), "m"), "a number from 0 to 1"),
     ],
@@ -155,6 +158,66 @@ def test_nonsense_is_refused(path, call, sentence):
         with pytest.raises(UserError, match=sentence):
             call(store)
         assert told(store) == []
+
+
+def test_what_is_stated_instead_is_stored_taken_back_and_exported(path, tmp_path):
+    with Store.open(path) as store:
+        number = store.show("k", "born_in", 0.5, "m")
+        store.give(number, "anna", WRONG)
+        store.give(number, "anna", WRONG, corrected="lives_in")
+        assert [(it.verdict, it.corrected, it.stated) for it in store.standing()] == [(WRONG, "lives_in", "lives_in")]
+        assert exchange.export(store, tmp_path / "v.jsonl") == 2
+        with Store.open(tmp_path / "copy.sqlite") as copy:
+            exchange.load(copy, tmp_path / "v.jsonl")
+            assert copy.history() == store.history()
+        store.undo("anna")
+        assert [(it.verdict, it.corrected, it.stated) for it in store.standing()] == [(WRONG, None, None)]
+
+
+def test_a_decision_stands_beside_the_verdicts_and_is_taken_back_on_its_own(path):
+    with Store.open(path) as store:
+        number = store.show("k", "r", 0.5, "m")
+        store.give(number, "anna", RIGHT)
+        store.give(number, "anna", WRONG, decides=True)
+        store.give(number, "bert", WRONG)
+        assert [(it.user, it.verdict, it.decides) for it in store.standing()] == [
+            ("anna", RIGHT, False),
+            ("anna", WRONG, True),
+            ("bert", WRONG, False),
+        ]
+        assert store.counts() == {"shown": 1, RIGHT: 1, WRONG: 1, UNKNOWN: 0}, "of reviewers"
+        assert store.undo("anna", decides=True) == number
+        assert store.undo("anna", decides=True) is None
+        assert told(store) == [("k", "anna", RIGHT), ("k", "bert", WRONG)]
+
+
+def _old_store(path: Path) -> None:
+    """As version 1 made it."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in database._MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.execute("INSERT INTO predictions VALUES (1, 'k', 'm', 'r', 0.5, '2026-01-01T00:00:00.000000Z')")
+        connection.execute(
+            "INSERT INTO verdicts VALUES (1, 'a', 1, 'anna', 'right', NULL, '2026-01-01T00:00:01.000000Z', 7)"
+        )
+        connection.execute(f"PRAGMA application_id = {database._APPLICATION}")
+        connection.execute("PRAGMA user_version = 1")
+
+
+def test_a_store_and_an_export_from_before_corrections_go_on(path, tmp_path):
+    _old_store(path)
+    with pytest.raises(UserError, match="written by an older fedrel; open it once with fedrel feedback show"):
+        Store.open_to_read(path)
+    with Store.open(path) as store:
+        assert list(store.standing()) == [Verdict("k", "r", "m", RIGHT, "anna", "2026-01-01T00:00:01.000000Z", 7)]
+        store.give(1, "anna", WRONG, corrected="s")
+        assert exchange.export(store, tmp_path / "v.jsonl") == 2
+        lines = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+        assert [(it.pop("corrected"), it.pop("decides")) for it in lines] == [(None, False), ("s", False)]
+        (tmp_path / "old.jsonl").write_text(json.dumps(lines[0]))
+        assert exchange.load(store, tmp_path / "old.jsonl") == 0
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError, match="only added"):
+        connection.execute("UPDATE verdicts SET corrected = 't'")
 
 
 users, keys = st.sampled_from(["anna", "bert"]), st.sampled_from(["k1", "k2", "k3"])
@@ -431,6 +494,11 @@ def test_an_older_verdict_that_is_imported_does_not_replace_a_newer_one(tmp_path
         ({"latency_ms": 2**80}, "latency_ms cannot be"),
         ({"id": "a b"}, "letters, digits"),
         ({"more": 1}, '"more" is unknown'),
+        ({"corrected": ""}, "corrected: must not be empty"),
+        ({"corrected": 7}, '"corrected" is 7, which is not a string or null'),
+        ({"corrected": "bor\u2028n <in>"}, "is the relation that was shown"),
+        ({"corrected": "lives_in", "verdict": "right"}, 'only if the one shown is "wrong", not "right"'),
+        ({"decides": 1}, '"decides" is 1, which is not true or false'),
         ({"taken_back": {"id": "x"}}, '"taken_back" has "id" and "at"'),
         ({"taken_back": "yes"}, "not an object or null"),
     ],
@@ -472,7 +540,8 @@ def test_feedback_commands(fedrel, refused, tmp_path, exported):
     store, file = tmp_path / "to.sqlite", tmp_path / "again.jsonl"
     assert json.loads(fedrel("feedback", "import", store, exported, "--json").out) == {"added": 4, "store": str(store)}
     shown = json.loads(fedrel("feedback", "show", store, "--json").out)
-    assert shown["by"] == [{"user": "änna", "model": "m", "right": 1, "wrong": 1, "unknown": 0}]
+    counts = {"right": 1, "wrong": 1, "unknown": 0, "corrected": 0, "decisions": 0}
+    assert shown["by"] == [{"user": "änna", "model": "m", **counts}]
     assert "2 verdicts; 3 predictions were shown" in fedrel("feedback", "show", store).out
     assert fedrel("feedback", "export", store, file).out == f"3 verdicts in {file}\n"
     assert file.read_bytes() == exported.read_bytes()

@@ -43,6 +43,10 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (  # statements from version n to n +
             for action in ("UPDATE", "DELETE")
         ),
     ),
+    (  # the relation that the sentence states instead of the one shown; a decision where reviewers disagree
+        "ALTER TABLE verdicts ADD corrected TEXT CHECK (corrected IS NULL OR verdict = 'wrong')",
+        "ALTER TABLE verdicts ADD decides INTEGER NOT NULL DEFAULT 0 CHECK (decides IN (0, 1))",
+    ),
 )
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)

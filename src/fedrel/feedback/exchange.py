@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
-from fedrel.feedback.store import LONGEST_USER, TIME, VERDICTS, Given, Store, TakenBack, check_text
+from fedrel.feedback.store import LONGEST_USER, TIME, VERDICTS, Given, Store, TakenBack, check_corrected, check_text
 from fedrel.util.files import open_atomic
 
 _KINDS = {  # by field: its type, and what a message calls that
     **dict.fromkeys(Given._fields, (str, "a string")),
     "confidence": (int | float, "a number from 0 to 1"),
     "latency_ms": (int | None, "a number of milliseconds or null"),
+    "corrected": (str | None, "a string or null"),
+    "decides": (bool, "true or false"),
     "taken_back": (dict | None, "an object or null"),
 }
+_OLDER: Mapping[str, Any] = {"corrected": None, "decides": False}  # what older exports do not have
 _ID = re.compile(r"[0-9A-Za-z_-]{1,100}")
 
 
@@ -26,12 +29,17 @@ def export(store: Store, path: Path) -> int:
     """Writes every verdict of the store as a line, including those taken back; returns how many. Only this user can
     read the file.
     """
-    verdicts = store.history()
+    found = list(lines(store))
     with open_atomic(path, private=True) as file:
-        for it in verdicts:
-            back = it.taken_back and it.taken_back._asdict()
-            file.write(json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n")
-    return len(verdicts)
+        file.writelines(found)
+    return len(found)
+
+
+def lines(store: Store) -> Iterator[bytes]:
+    """Every verdict of the store as a line of JSON."""
+    for it in store.history():
+        back = it.taken_back and it.taken_back._asdict()
+        yield json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n"
 
 
 def load(store: Store, path: Path) -> int:
@@ -60,12 +68,17 @@ def _given(content: bytes, where: str) -> Given:
         raise UserError(f"{where}: not a line of JSON in UTF-8; export the verdicts again") from None
     if not isinstance(line, dict):
         raise UserError(f"{where}: a verdict is a JSON object, not {type(line).__name__}")
+    return parsed({**_OLDER, **line}, where)
+
+
+def parsed(line: Mapping[str, Any], where: str) -> Given:
+    """A verdict from its fields; raises UserError unless `export` could have written them."""
     if missing := [name for name in _KINDS if name not in line]:
         raise UserError(f'{where}: "{missing[0]}" is missing')
     if more := [name for name in line if name not in _KINDS]:
         raise UserError(f'{where}: "{more[0]}" is unknown; a verdict has {", ".join(_KINDS)}')
     for name, (kind, called) in _KINDS.items():
-        if not isinstance(line[name], kind) or isinstance(line[name], bool):
+        if not isinstance(line[name], kind) or (isinstance(line[name], bool) and kind is not bool):
             raise UserError(f'{where}: "{name}" is {json.dumps(line[name])[:60]}, which is not {called}')
     _check(line, where)
     back = None if line["taken_back"] is None else _taken_back(line["taken_back"], line["id"], where)
@@ -81,6 +94,10 @@ def _check(line: Mapping[str, Any], where: str) -> None:
         _check_time(line[name], f"{where}: {name}")
     if line["verdict"] not in VERDICTS:
         raise UserError(f'{where}: a verdict is "right", "wrong" or "unknown", not "{line["verdict"]}"')
+    try:
+        check_corrected(line["verdict"], line["relation"], line["corrected"])
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
     if not 0 <= line["confidence"] <= 1:
         raise UserError(f"{where}: confidence is a number from 0 to 1, not {line['confidence']}")
     if line["latency_ms"] is not None and not 0 <= line["latency_ms"] < 2**53:

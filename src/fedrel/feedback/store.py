@@ -39,6 +39,21 @@ class Verdict:
     user: str
     at: str
     latency_ms: int | None
+    corrected: str | None = None  # of "wrong": the relation that the sentence states instead
+    decides: bool = False  # where reviewers disagree, a decision counts instead of their verdicts
+
+    @property
+    def stated(self) -> str | None:
+        """The relation that the sentence states according to this verdict; None if it says of none that it is."""
+        return self.relation if self.verdict == RIGHT else self.corrected
+
+
+class Prediction(NamedTuple):
+    """A relation that a model predicted for a sentence."""
+
+    relation: str
+    model: str
+    confidence: float
 
 
 class TakenBack(NamedTuple):
@@ -61,6 +76,8 @@ class Given(NamedTuple):
     verdict: str
     at: str
     latency_ms: int | None
+    corrected: str | None
+    decides: bool
     taken_back: TakenBack | None
 
 
@@ -125,31 +142,45 @@ class Store:
             return self._add_prediction(key, model, relation, float(confidence), _now())
 
     def give(
-        self, prediction: int, user: str, verdict: str, latency_ms: int | None = None, *, id: str | None = None
+        self,
+        prediction: int,
+        user: str,
+        verdict: str,
+        latency_ms: int | None = None,
+        *,
+        corrected: str | None = None,
+        decides: bool = False,
+        id: str | None = None,
     ) -> None:
-        """Adds a verdict. An `id` that the store already has is the same click again, and changes nothing. Raises
-        UserError for a verdict that is not one of VERDICTS, an unknown prediction, or an empty or overlong user.
+        """Adds a verdict, with the relation that is `corrected` if the one shown is wrong and another is stated. An
+        `id` that the store already has is the same click again, and changes nothing. Raises UserError for a verdict
+        that is not one of VERDICTS or does not fit what is corrected, an unknown prediction, or an empty or overlong
+        user.
         """
         check_text(user, "user", LONGEST_USER)
         if verdict not in VERDICTS:
             raise UserError(f'a verdict is "right", "wrong" or "unknown", not "{verdict}"')
         with self._writing():
-            if not self._row("SELECT 1 FROM predictions WHERE number = ?", prediction):
+            shown = self._row("SELECT relation FROM predictions WHERE number = ?", prediction)
+            if not shown:
                 raise UserError(f"{self.path}: there is no prediction {prediction}")
+            check_corrected(verdict, str(shown[0]), corrected)
             if id is None or not self._row("SELECT 1 FROM verdicts WHERE id = ?", id):
-                self._add(id, prediction, user, verdict, None, self._time(user), latency_ms)
+                self._add(id, prediction, user, verdict, None, self._time(user), latency_ms, corrected, decides)
 
-    def undo(self, user: str, *, id: str | None = None) -> int | None:
-        """Takes back the user's latest standing verdict; returns the number of its prediction, or None if there is
-        none. An `id` that the store already has is the same click again, and changes nothing.
+    def undo(self, user: str, *, decides: bool = False, id: str | None = None) -> int | None:
+        """Takes back the user's latest standing verdict, or their latest decision; returns the number of its
+        prediction, or None if there is none. An `id` that the store already has is the same click again, and changes
+        nothing.
         """
         with self._writing():
             if id is not None and (done := self._row("SELECT prediction FROM verdicts WHERE id = ?", id)):
                 return int(done[0])
             last = self._row(
                 "SELECT number, prediction FROM verdicts "
-                f"WHERE user = ? AND {_NOT_TAKEN_BACK} ORDER BY at DESC, number DESC LIMIT 1",
+                f"WHERE user = ? AND decides = ? AND {_NOT_TAKEN_BACK} ORDER BY at DESC, number DESC LIMIT 1",
                 user,
+                decides,
             )
             if last is None:
                 return None
@@ -158,24 +189,30 @@ class Store:
             return int(prediction)
 
     def standing(self) -> Iterator[Verdict]:
-        """The latest verdict that was not taken back, for every prediction and user, in the order given."""
+        """The latest verdict that was not taken back, and the latest such decision, for every prediction and user, in
+        the order given.
+        """
         with self._reading():
             rows = self._connection.execute(
-                "SELECT key, relation, model, verdict, user, at, latency_ms FROM ("
-                "  SELECT *, row_number() OVER (PARTITION BY prediction, user ORDER BY at DESC, number DESC) AS place"
+                "SELECT key, relation, model, verdict, user, at, latency_ms, corrected, decides FROM ("
+                "  SELECT *, row_number()"
+                "    OVER (PARTITION BY prediction, user, decides ORDER BY at DESC, number DESC) AS place"
                 f"  FROM verdicts WHERE {_NOT_TAKEN_BACK}"
                 ") AS latest JOIN predictions ON predictions.number = prediction "
                 "WHERE place = 1 ORDER BY at, latest.number"
             ).fetchall()
-        return (Verdict(*row) for row in rows)
+        return (
+            Verdict(key, relation, model, verdict, user, at, latency, corrected, bool(decides))
+            for key, relation, model, verdict, user, at, latency, corrected, decides in rows
+        )
 
     def counts(self) -> dict[str, int]:
-        """The number of predictions `shown`, and of standing verdicts of each kind."""
+        """The number of predictions `shown`, and of reviewers' standing verdicts of each kind."""
         with self._reading():
             row = self._row("SELECT count(*) FROM predictions")
         counted = {"shown": int(row[0]) if row else 0} | dict.fromkeys(VERDICTS, 0)
-        for verdict in self.standing():
-            counted[verdict.verdict] += 1
+        for it in self.standing():
+            counted[it.verdict] += not it.decides
         return counted
 
     def sentence_of(self, prediction: int) -> tuple[str, str] | None:
@@ -184,19 +221,29 @@ class Store:
             found = self._row("SELECT key, relation FROM predictions WHERE number = ?", prediction)
         return (str(found[0]), str(found[1])) if found else None
 
+    def predictions(self) -> dict[str, list[Prediction]]:
+        """What was shown, by the key of the sentence: each relation once, as it was shown last."""
+        with self._reading():
+            rows = self._connection.execute("SELECT key, relation, model, confidence FROM predictions ORDER BY number")
+            latest = {row[:2]: Prediction(*row[1:]) for row in rows.fetchall()}
+        found: dict[str, list[Prediction]] = {}
+        for (key, _), it in latest.items():
+            found.setdefault(key, []).append(it)
+        return found
+
     def history(self) -> list[Given]:
         """Every verdict in the order given, including those taken back."""
         with self._reading():
             rows = self._connection.execute(
                 "SELECT given.id, key, relation, model, confidence, shown, given.user, given.verdict, given.at,"
-                " given.latency_ms, back.id, back.at FROM verdicts AS given"
+                " given.latency_ms, given.corrected, given.decides, back.id, back.at FROM verdicts AS given"
                 " JOIN predictions ON predictions.number = given.prediction"
                 " LEFT JOIN verdicts AS back ON back.takes_back = given.number"
                 " WHERE given.verdict IS NOT NULL ORDER BY given.at, given.number"
             ).fetchall()
         return [
-            Given._make([*fields, None if back_id is None else TakenBack(back_id, back_at)])
-            for *fields, back_id, back_at in rows
+            Given._make([*fields, bool(decides), None if back_id is None else TakenBack(back_id, back_at)])
+            for *fields, decides, back_id, back_at in rows
         ]
 
     def merge(self, verdicts: Iterable[tuple[str, Given]]) -> int:
@@ -211,18 +258,20 @@ class Store:
 
     def _merge(self, it: Given, where: str) -> int:
         known = self._row(
-            "SELECT verdicts.number, prediction, key, relation, model, user, verdict, at, latency_ms FROM verdicts"
-            " JOIN predictions ON predictions.number = prediction WHERE id = ?",
+            "SELECT verdicts.number, prediction, key, relation, model, user, verdict, at, latency_ms,"
+            " corrected, decides FROM verdicts JOIN predictions ON predictions.number = prediction WHERE id = ?",
             it.id,
         )
         added = 0
         if known is None:
             prediction = self._add_prediction(it.key, it.model, it.relation, it.confidence, it.shown)
-            number = self._add(it.id, prediction, it.user, it.verdict, None, it.at, it.latency_ms)
+            number = self._add(
+                it.id, prediction, it.user, it.verdict, None, it.at, it.latency_ms, it.corrected, it.decides
+            )
             added += 1
         else:
             number, prediction, *there = known
-            names = ("key", "relation", "model", "user", "verdict", "at", "latency_ms")
+            names = ("key", "relation", "model", "user", "verdict", "at", "latency_ms", "corrected", "decides")
             if other := [name for name, value in zip(names, there, strict=True) if getattr(it, name) != value]:
                 raise UserError(f'{where}: the store has another verdict with the id {it.id} ("{other[0]}" differs)')
         back = it.taken_back
@@ -262,11 +311,13 @@ class Store:
         takes_back: int | None,
         at: str,
         latency_ms: int | None,
+        corrected: str | None = None,
+        decides: bool = False,
     ) -> int:
         added = self._connection.execute(
-            "INSERT INTO verdicts (id, prediction, user, verdict, takes_back, at, latency_ms) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (id or secrets.token_hex(16), prediction, user, verdict, takes_back, at, latency_ms),
+            "INSERT INTO verdicts (id, prediction, user, verdict, takes_back, at, latency_ms, corrected, decides) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (id or secrets.token_hex(16), prediction, user, verdict, takes_back, at, latency_ms, corrected, decides),
         )
         return int(added.lastrowid or 0)
 
@@ -292,6 +343,16 @@ class Store:
                 )
             with transaction(self._connection):
                 yield
+
+
+def check_corrected(verdict: str, relation: str, corrected: str | None) -> None:
+    """Raises UserError for a relation that is stated instead of the one shown unless that is wrong and another."""
+    if corrected is not None:
+        check_text(corrected, "corrected")
+        if verdict != WRONG:
+            raise UserError(f'another relation is stated only if the one shown is "wrong", not "{verdict}"')
+        if corrected == relation:
+            raise UserError(f'"{relation}" is the relation that was shown; if it is stated, the verdict is "right"')
 
 
 def check_text(text: str, what: str, longest: int = _LONGEST_TEXT) -> None:

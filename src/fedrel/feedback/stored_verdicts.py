@@ -22,11 +22,12 @@ from fedrel.feedback.store import RIGHT, WRONG, Store, Verdict
 
 @dataclass(frozen=True)
 class StoredVerdicts:
-    """People's verdicts by row of a split (a `fedrel.protocol.round.Judge`). Where people disagree, the relation that
-    the largest majority accepts counts; if none is accepted, the last one that a majority rejects.
+    """People's verdicts by row of a split (a `fedrel.protocol.round.Judge`). Whoever names another relation instead of
+    the one shown accepts that one. Where people disagree, the relation that the largest majority accepts counts; if
+    none is accepted, the last one that a majority rejects. A decision counts instead of all verdicts on that relation.
     """
 
-    decided: Mapping[int, tuple[int, int]]  # by row: the relation shown, and 1 right or 0 wrong
+    decided: Mapping[int, tuple[int, int]]  # by row: the relation shown or named instead, and 1 right or 0 wrong
 
     @classmethod
     def read(cls, path: Path, dataset: Dataset, split: Split) -> StoredVerdicts:
@@ -47,8 +48,8 @@ class StoredVerdicts:
 
 
 def judged_instances(path: Path, dataset: Dataset) -> Iterator[Instance]:
-    """The sentences of a data set that people judged, each once, with the relation that they were shown, which it
-    expresses if they accepted it. Raises UserError if no verdict is about a sentence of this data.
+    """The sentences of a data set that people judged, each once, with the relation that they were shown or named
+    instead, which it expresses if they accepted it. Raises UserError if no verdict is about a sentence of this data.
     """
     verdicts = list(read_verdicts(path))
     splits = (dataset.train, dataset.dev, dataset.test)
@@ -62,6 +63,23 @@ def judged_instances(path: Path, dataset: Dataset) -> Iterator[Instance]:
         for row, instance in zip(decided, iterate(dataset, split, np.array(list(decided), np.int64)), strict=True):
             relation, accepted = decided[row]
             yield replace(instance, relation=dataset.relations[relation], expressed=bool(accepted))
+
+
+def judged_of(path: Path, sentences: Iterable[tuple[str, Instance]], relations: Container[str]) -> Iterator[Instance]:
+    """Of sentences by key, those that people judged, each once, as `judged_instances` gives them. Raises UserError if
+    no verdict is about any of them.
+    """
+    about: dict[str, list[Verdict]] = {}
+    for it in read_verdicts(path):
+        about.setdefault(it.key, []).append(it)
+    count, found = sum(map(len, about.values())), False
+    for key, instance in sentences:
+        if verdicts := about.pop(key, None):
+            found = True
+            if decided := counted(verdicts, relations):
+                yield replace(instance, relation=decided[0], expressed=decided[1])
+    if count and not found:
+        raise _about_nothing(path, count)
 
 
 def keys_of(dataset: Dataset, split: Split, rows: Iterable[int]) -> list[str]:
@@ -78,12 +96,16 @@ def rows_by_key(dataset: Dataset, split: Split) -> dict[str, list[int]]:
 
 
 def graded(verdicts: Iterable[Verdict], dataset: Dataset) -> list[GradedVerdict]:
-    """The verdicts on sentences of a data set, with whether the prediction is among the sentence's labels."""
+    """Reviewers' verdicts on sentences of a data set, with whether the prediction is among the sentence's labels."""
     labels: dict[str, set[str]] = {}
     for split in (dataset.train, dataset.dev, dataset.test):
         for key, rows in rows_by_key(dataset, split).items():
             labels.setdefault(key, set()).update(dataset.relations[split.labels[row]] for row in rows)
-    return [GradedVerdict(it.user, it.verdict, it.relation in labels[it.key]) for it in verdicts if it.key in labels]
+    return [
+        GradedVerdict(it.user, it.verdict, it.relation in labels[it.key])
+        for it in verdicts
+        if it.key in labels and not it.decides
+    ]
 
 
 def read_verdicts(path: Path) -> Iterator[Verdict]:
@@ -106,34 +128,49 @@ def stored_content(path: Path) -> str:
 
 def _require_about(path: Path, verdicts: Sequence[Verdict], keys: Container[str]) -> None:
     if verdicts and not any(it.key in keys for it in verdicts):
-        raise UserError(
-            f"{path}: none of its {len(verdicts):,} verdicts is about a sentence of this data; name the store that "
-            "fedrel review created for it"
-        )
+        raise _about_nothing(path, len(verdicts))
+
+
+def _about_nothing(path: Path, verdicts: int) -> UserError:
+    return UserError(
+        f"{path}: none of its {verdicts:,} verdicts is about a sentence of this data; name the store that "
+        "fedrel review created for it"
+    )
+
+
+def counted(verdicts: Iterable[Verdict], relations: Container[str]) -> tuple[str, bool] | None:
+    """Which of these relations counts for a sentence, and whether the sentence states it, from the verdicts on it in
+    the order given; None if people are tied or do not know. The rules are those of `StoredVerdicts`.
+    """
+    given = list(verdicts)
+    settled = {it.relation: it for it in given if it.decides}  # by the relation shown, the latest decision
+    for decision in reversed(settled.values()):
+        if decision.stated is not None and decision.stated in relations:
+            return decision.stated, True
+    balances: dict[str, int] = {}  # by relation: people who say that it is stated minus those who say that it is not
+    for it in given:
+        if settled.get(it.relation, it) is not it or it.verdict not in (RIGHT, WRONG):
+            continue
+        for relation, vote in ((it.relation, 1 if it.verdict == RIGHT else -1), (it.corrected, 1)):
+            if relation is not None and relation in relations:
+                balances[relation] = balances.pop(relation, 0) + vote  # keeps the relation judged last at the end
+    uneven = [(name, balance) for name, balance in balances.items() if balance]
+    if not uneven:
+        return None
+    best = max(uneven, key=lambda it: it[1])
+    return (best[0], True) if best[1] > 0 else (uneven[-1][0], False)
 
 
 def _decisions(
     verdicts: Iterable[Verdict], dataset: Dataset, rows: Mapping[str, Sequence[int]]
 ) -> dict[int, tuple[int, int]]:
-    """By row: the relation that was shown, and 1 if it was accepted or 0."""
-    opinions: dict[str, dict[str, int]] = {}  # by sentence and relation: verdicts "right" minus "wrong"
+    """By row: the relation that counts, and 1 if it was accepted or 0."""
+    sentences: dict[str, list[Verdict]] = {}
     for it in verdicts:
-        if it.verdict in (RIGHT, WRONG) and it.relation in dataset.relations:
-            relations = opinions.setdefault(it.key, {})
-            balance = relations.pop(it.relation, 0)  # keeps the relation judged last at the end
-            relations[it.relation] = balance + (1 if it.verdict == RIGHT else -1)
-    return {
-        row: (dataset.relations.index(relation), int(accepted))
-        for key, relations in opinions.items()
-        for relation, accepted in _decided(relations)
-        for row in rows.get(key, ())
-    }
-
-
-def _decided(relations: Mapping[str, int]) -> Iterable[tuple[str, bool]]:
-    """The relation that counts and whether it is accepted, from each relation's balance; empty if all are tied."""
-    uneven = [(name, balance) for name, balance in relations.items() if balance]
-    if not uneven:
-        return []
-    best = max(uneven, key=lambda it: it[1])
-    return [(best[0], True)] if best[1] > 0 else [(uneven[-1][0], False)]
+        sentences.setdefault(it.key, []).append(it)
+    found: dict[int, tuple[int, int]] = {}
+    for key, about in sentences.items():
+        if decided := counted(about, dataset.relations):
+            relation, accepted = dataset.relations.index(decided[0]), int(decided[1])
+            found |= {row: (relation, accepted) for row in rows.get(key, ())}
+    return found
