@@ -70,6 +70,7 @@ __all__ = [
     "__version__",
     "compare",
     "export",
+    "improve",
     "label",
     "load",
     "rounds",

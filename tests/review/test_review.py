@@ -545,8 +545,9 @@ def test_it_ends_with_where_the_verdicts_are(place, tmp_path):
     out, err = process.communicate(timeout=60)
     store = tmp_path / "clinic.verdicts.sqlite"
     assert (process.returncode, out.count("\n")) == (0, 1)
-    training = f"fedrel run --set method.name=feedback --set feedback.store={store} …"
-    assert out == f"1 verdicts in {store}; train with them: {training}\n"
+    improved = place.model.with_name(f"{place.model.name}-improved")
+    command = f"fedrel improve {place.model} --verdicts {store} --data {data} --out {improved}"
+    assert out == f"1 verdicts in {store}; next: {command}\n"
     assert "Traceback" not in err and "fedrel:" not in err
     exported = tmp_path / "verdicts.jsonl"
     with Store.open(store, create=False) as opened:

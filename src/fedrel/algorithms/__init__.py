@@ -138,4 +138,5 @@ __all__ = [
     "Moon",
     "Scaffold",
     "ServerOnly",
+    "Verdicts",
 ]

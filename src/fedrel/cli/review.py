@@ -20,10 +20,10 @@ from fedrel.corpus.formats import FORMATS, labelled_formats
 from fedrel.data import loading
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.saved import load_model
-from fedrel.experiment.starting import run_of
 from fedrel.feedback.store import LONGEST_USER, Store
 from fedrel.pages.serving import address_of, check_token, listen
 from fedrel.review import queue as queues
+from fedrel.review.next_step import next_step
 
 _TOKEN = "FEDREL_REVIEW_TOKEN"
 
@@ -109,15 +109,7 @@ def review(
         written = f"fedrel feedback judged {shlex.quote(str(file))} {shlex.quote(str(data))} trusted.jsonl"
         tell(f"{total:,} verdicts in {file}; next: {written}, then fedrel run … --set data.trusted=trusted.jsonl")
         return
-    told = " ".join(shlex.quote(str(it)) for it in (model, "--verdicts", file, "--data", data, "--out", _next(model)))
-    tell(f"{total:,} verdicts in {file}; next: fedrel improve {told}")
-
-
-def _next(model: Path) -> Path:
-    """A folder for the improved model that does not exist yet, beside the run of the model."""
-    run = run_of(model) or model
-    names = (run.with_name(f"{run.name}-improved{number}") for number in ("", *range(2, 1_000)))
-    return next(path for path in names if not path.exists())
+    tell(f"{total:,} verdicts in {file}; next: {next_step(model, file, data)}")
 
 
 def _check(host: str, token: str | None, order: str, kb: Path | None) -> None:
