@@ -31,7 +31,7 @@ from fedrel.data.store import Dataset
 from fedrel.experiment.saved import load_model
 from fedrel.feedback.store import RIGHT, WRONG, Store
 from fedrel.feedback.users import User, judge
-from fedrel.review import queue
+from fedrel.review import questions
 from fedrel.util.seeds import derive, generator
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "example"
@@ -91,13 +91,14 @@ def of_seed(
 def review(model: Path, data: Path, store: Path, user: User, truth: Truth, order: str, seed: int) -> None:
     """The verdicts of simulated people, a fifth of them from each, through the store that the page writes."""
     dataset = loading.load(Data(source="opennre", path=str(data)))
-    shown = queue.build(dataset, load_model(model), queue.digest_of(model))
-    nobody = queue.Standing([], "")
+    shown = questions.of_dataset(dataset, load_model(model), questions.digest_of(model))
+    random = order == "random"  # what is asked at random has a prediction that is surer than none
     with Store.open(store) as verdicts:
         for person in range(PLATFORMS):
             name = f"reviewer {person + 1}"
-            mine = [it for it in shown._ordered(order, name, nobody) if it.row % PLATFORMS == person]
-            mine = mine[: VERDICTS // PLATFORMS]
+            mine = [it for it in shown.items if it.row % PLATFORMS == person and (it.stated or not random)]
+            mine.sort(key=lambda it: derive(seed, name, it.key) if random else it.margin)
+            del mine[VERDICTS // PLATFORMS :]
             right = torch.tensor([int(truth(dataset, it.row) == it.relation) for it in mine])
             draws = generator(derive(seed, name), torch.device("cpu"))
             said = judge(torch.ones(len(mine)), right, user, draws)

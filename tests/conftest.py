@@ -12,7 +12,7 @@ from hypothesis import settings
 from typer.testing import CliRunner
 
 from fedrel.cli.app import app
-from tests.browsers import launched
+from tests.browsers import axe_core, launched
 
 # Busy machines are slow at times, and a test that fails should fail again.
 settings.register_profile("fedrel", deadline=None, derandomize=True)
@@ -85,3 +85,9 @@ def chromium() -> Iterator[object]:
     """A browser without pages."""
     with launched() as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory) -> str:
+    """The script of axe-core."""
+    return axe_core(tmp_path_factory.mktemp("axe"))

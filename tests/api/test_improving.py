@@ -17,7 +17,7 @@ from fedrel.experiment.improvement import Judged, settings_of
 from fedrel.experiment.saved import load_model
 from fedrel.feedback.store import RIGHT, WRONG, Store
 from fedrel.feedback.stored_verdicts import StoredVerdicts
-from fedrel.review import queue
+from fedrel.review import questions
 from tests.instances import write
 
 SMALL = {"partition.platforms": 2, "extractor.filters": 16, "training.rounds": 4, "training.lr": 0.3}
@@ -40,7 +40,7 @@ def place(tmp_path_factory):
 def review(place, store, says, *, users=("anna",), count=120, data=None):
     """What people say of the predictions; `says` is told whether one is what the sentence was written to say."""
     dataset = loading.load(config.Data(source="opennre", path=str(data or place.new)))
-    shown = queue.build(dataset, load_model(place.model), queue.digest_of(place.model))
+    shown = questions.of_dataset(dataset, load_model(place.model), questions.digest_of(place.model))
     with Store.open(store) as verdicts:
         for number, it in enumerate(sorted(shown.items, key=lambda it: it.key)[:count]):
             label = dataset.relations[dataset.train.labels[it.row]]

@@ -57,8 +57,19 @@ def test_new_sentences_come_after_ones_own_and_pairs_of_dev_and_test_stay_out(ow
     assert loading.load(Data(source="opennre", path=str(own), more=(str(more),))).folder == both.folder
 
 
-def test_other_relations_are_refused(own, tmp_path):
-    rows = [sentence("A left B .", "a", "b", "left"), sentence("C met D .", "c", "d", "NA")]
-    more = data(tmp_path / "more", train=rows, dev=rows[:1], test=rows[:1])
-    with pytest.raises(UserError, match='has the relation "left"'):
-        loading.load(Data(source="opennre", path=str(own), more=(str(more),), allow_overlap=True))
+def test_sentences_of_other_relations_are_left_out_and_counted(own, tmp_path):
+    rows = [sentence("A left B .", "a", "b", "left"), sentence("K from L .", "k", "l", "born")]
+    more = write(tmp_path / "more.jsonl", rows)  # a file alone: all of it is train
+    both = loading.load(Data(source="opennre", path=str(own), more=(str(more),)))
+    assert texts(both, both.train)[-1] == "K from L ." and both.relations == ["NA", "born"]
+    assert any(note.startswith("1 sentence left out: relation not in") for note in both.notes)
+
+
+def test_platforms_in_folders_have_what_they_have(tmp_path):
+    rows = [sentence(f"A{n} from B{n} .", f"a{n}", f"b{n}", "born" if n % 2 else "NA") for n in range(40)]
+    for place, part in (("p0", rows[:10]), ("p1", rows[10:20])):
+        data(tmp_path / "all" / place, train=part)
+    data(tmp_path / "all" / "coordinator", dev=rows[20:30], test=rows[30:])
+    more = write(tmp_path / "more.jsonl", rows[:2])
+    with pytest.raises(UserError, match="every platform has a folder of its own"):
+        loading.load(Data(source="opennre", path=str(tmp_path / "all"), more=(str(more),)))

@@ -19,8 +19,10 @@ from fedrel.feedback import database, exchange
 from fedrel.feedback.store import RIGHT, UNKNOWN, WRONG, Store, Verdict
 from fedrel.feedback.stored_verdicts import keys_of
 from fedrel.pages.wording import readable
-from fedrel.review import queue as queues
-from fedrel.review.queue import Queue, Standing, parts
+from fedrel.review import questions
+from fedrel.review.questions import Questions
+from fedrel.review.queue import Queue, Standing
+from fedrel.review.texts import parts
 from tests.processes import start
 from tests.review.browser.small_platform import (
     HEBREW,
@@ -87,7 +89,7 @@ def test_reviewing_without_javascript(visitor, store, place):
     assert told(store) == [("anna", it) for it in (RIGHT, WRONG, UNKNOWN, WRONG)]
     assert page.sentence not in seen
     verdicts = list(store.standing())
-    assert {it.model for it in verdicts} == {queues.digest_of(place.model)}
+    assert {it.model for it in verdicts} == {questions.digest_of(place.model)}
     assert {(it.key, it.relation) for it in verdicts} <= {item.asked for item in place.queue.items}
     assert all(it.latency_ms is not None and it.latency_ms < 60_000 for it in verdicts)
 
@@ -154,7 +156,7 @@ def test_colleagues_see_what_nobody_has_judged_first(place, store, visitor):
 
 def test_everything_is_shown_as_text(place, store):
     odd = [replace(item, relation=RELATIONS[n % 3]) for n, item in enumerate(place.queue.items)]
-    queue = Queue(place.queue.dataset, place.queue.saved, "m", odd, has_kb=False)
+    queue = Queue(Questions(odd, place.queue.texts, "m", RELATIONS, has_kb=False))
     with serving(queue, store, user='<u onclick="x">', order="random") as address:
         visitor, pages = Visitor(address), []
         page = visitor.get()
@@ -220,7 +222,7 @@ def test_sentences_as_one_would_type_them():
 
 
 def test_labels_of_held_out_sentences_can_be_asked_about(place):
-    dataset = place.queue.dataset
+    dataset = place.queue.texts.dataset
     queue = queue_of(place.data, place.model, labels_of_dev=True)
     labelled = [row for row in range(len(dataset.dev)) if dataset.dev.labels[row]]
     asked = {(item.row, item.relation) for item in queue.items}
@@ -228,7 +230,7 @@ def test_labels_of_held_out_sentences_can_be_asked_about(place):
     assert {item.key for item in queue.items} == set(keys_of(dataset, dataset.dev, labelled))
     item = queue.next(Standing([], "anna"), "anna", "random")
     assert item is not None
-    words = "".join(text for _, text in queue.parts(item.row)).replace(" ", "")
+    words = "".join(text for _, text in queue.texts.parts(item.row)).replace(" ", "")
     assert words == "".join(dataset.sentence(dataset.dev, item.row))
 
 
@@ -273,8 +275,8 @@ def test_no_relation_is_left_out_unless_it_is_close(place, tmp_path):
 
 def test_facts_that_are_new_to_the_knowledge_base(place, store, tmp_path):
     known = place.queue.items[0]
-    split = place.queue.dataset.train
-    head, tail = (place.queue.dataset.entities[n] for n in split.pair_entities[split.pairs[known.row]])
+    split = place.queue.texts.dataset.train
+    head, tail = (place.queue.texts.dataset.entities[n] for n in split.pair_entities[split.pairs[known.row]])
     (tmp_path / "entities.tsv").write_text(f"{head}\tperson\tAnn\n{tail}\tplace\tBonn\n")
     (tmp_path / "triples.tsv").write_text(f"{head}\t{known.relation}\t{tail}\n")
     queue = queue_of(place.data, place.model, kb=knowledge.load(tmp_path))
@@ -545,15 +547,14 @@ def test_it_ends_with_where_the_verdicts_are(place, tmp_path):
     out, err = process.communicate(timeout=60)
     store = tmp_path / "clinic.verdicts.sqlite"
     assert (process.returncode, out.count("\n")) == (0, 1)
-    improved = place.model.with_name(f"{place.model.name}-improved")
-    command = f"fedrel improve {place.model} --verdicts {store} --data {data} --out {improved}"
-    assert out == f"1 verdicts in {store}; next: {command}\n"
+    improving = f"fedrel improve {place.model} --verdicts {store} --data {data} --out {place.model}-improved"
+    assert out == f"1 verdicts in {store}; next: {improving}\n"
     assert "Traceback" not in err and "fedrel:" not in err
     exported = tmp_path / "verdicts.jsonl"
     with Store.open(store, create=False) as opened:
         exchange.export(opened, exported)
     line = json.loads(exported.read_text())
-    assert (line["user"], line["verdict"], line["model"]) == ("anna", RIGHT, queues.digest_of(place.model))
+    assert (line["user"], line["verdict"], line["model"]) == ("anna", RIGHT, questions.digest_of(place.model))
     assert not any(word in exported.read_text() for word in ("Ann0", "Bonn", "came")), "no text of a sentence"
 
 

@@ -73,6 +73,7 @@ for provision in (
     federation_app.command(provision.__name__)(guarded(provision))
 for admin_command in (submitting.submit, submitting.status, submitting.stop):
     app.command(admin_command.__name__)(guarded(admin_command))
+feedback_app.command("agreement")(guarded(verdicts.agreement))
 feedback_app.command("estimate")(guarded(estimate.estimate))
 feedback_app.command("export")(guarded(verdicts.export))
 feedback_app.command("import")(guarded(verdicts.import_))

@@ -15,17 +15,12 @@ from fedrel.errors import UserError
 
 
 def joined(own: Dataset, more: Dataset, name: str, say: Say) -> Dataset:
-    """`own`, and the sentences of train of `more` (which `name` is the folder of) that it does not have. What dev or
-    test judge by stays out: their sentences, and but for gold labels their pairs. UserError if `more` has relations
-    that `own` has not, or is of another kind.
+    """`own`, and the sentences of train of `more` (which `name` is the place of) that it does not have. What dev or test
+    judge by stays out: their sentences, and but for gold labels their pairs. UserError if `more` is of another kind.
     """
     if (own.has_pairs, own.has_na) != (more.has_pairs, more.has_na):
         raise UserError(
             f"{name}: of another kind than the data it is added to (plain texts, or pairs without relation)"
-        )
-    if others := [it for it in more.relations if it not in own.relations]:
-        raise UserError(
-            f'{name} has the relation "{others[0]}", which the data it is added to have not; see data.labels'
         )
     if own.held or own.held_out:
         raise UserError("data.more adds to the text of one holder, and here every platform has a folder of its own")
@@ -41,7 +36,7 @@ def joined(own: Dataset, more: Dataset, name: str, say: Say) -> Dataset:
             "test": lambda: iterate(own, own.test),
         },
         relations=[it for it in own.relations if not (it == NA and own.has_na)],
-        notes=[*own.notes, note],
+        notes=[*own.notes, *more.notes, note],
         na=own.has_na,
         has_pairs=own.has_pairs,
         gold=own.gold,

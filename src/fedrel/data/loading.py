@@ -41,7 +41,9 @@ def load(data: Data, *, say: Say = lambda line: None) -> Dataset:
     """
     found = _load(data, say)
     for folder in data.more:
-        found = joined(found, _load(_like(data, folder), say), folder, say)
+        relations = [name for name in found.relations if name != NA]
+        more = load_part(_like(data, folder), Path(folder), relations=relations, say=say)  # all of its train
+        found = joined(found, more, folder, say)
     return found
 
 

@@ -15,11 +15,12 @@ from starlette.datastructures import QueryParams
 
 from fedrel.explore import graph
 from fedrel.explore.index import ORDERS, STANDINGS, Filter, Index
-from fedrel.explore.passages import passage, stretches
 from fedrel.extraction.forms import WRITERS
 from fedrel.pages.access import is_same_origin
+from fedrel.pages.passages import passage, stretches
+from fedrel.pages.queries import number_in, share_in
 from fedrel.pages.site import Form, Refused, Site, form_of
-from fedrel.pages.wording import direction, readable
+from fedrel.pages.wording import direction, readable, sure
 
 PAGE = 50  # facts on a page
 FORMS = {
@@ -109,7 +110,9 @@ class Explore(Site):
         fact = self.index.fact(number)
         if fact is None:
             return None
-        passages = [(it, passage(it, self.index.text(it.document))) for it in fact.support]
+        passages = [
+            (it, passage(it.text, it.start, it.head, it.tail, self.index.text(it.document))) for it in fact.support
+        ]
         texts = {it.document for it, around in passages if self.index.text(it.document) is not None}
         return {"fact": fact, "passages": passages, "texts": texts, "graph": self.graph(fact.head)}
 
@@ -194,8 +197,8 @@ def filter_of(query: QueryParams) -> Filter:
         words=" ".join(query.get("q", "").split()),
         relations=tuple(dict.fromkeys(query.getlist("relation")))[:200],
         standings=tuple(it for it in STANDINGS if it in query.getlist("standing")),
-        least=_share(query.get("least", ""), 0.0),
-        most=_share(query.get("most", ""), 1.0),
+        least=share_in(query, "least", 0.0),
+        most=share_in(query, "most", 1.0),
         document=query.get("document", ""),
         entity=query.get("entity", ""),
     )
@@ -222,25 +225,6 @@ def address(path: str, wanted: Filter, order: str, **changes: object) -> str:
     fields = [(name, value) for name, value in hidden_fields(wanted, order) if name not in changes]
     fields += [(name, str(value)) for name, value in changes.items() if value is not None]
     return f"{path}?{urlencode(fields, errors='replace')}" if fields else path
-
-
-def number_in(query: QueryParams, name: str) -> int | None:
-    """A whole number of an address, or None."""
-    text = query.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
-
-
-def sure(confidence: float) -> str:
-    """A confidence for a person to read; what is nearly certain is not called certain."""
-    return f"{confidence:.0%}" if 0.005 <= confidence < 0.995 else "over 99%" if confidence > 0.5 else "under 1%"
-
-
-def _share(text: str, default: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return default
-    return value if 0 <= value <= 1 else default
 
 
 def _pieces(lines: Iterator[str]) -> Iterator[bytes]:

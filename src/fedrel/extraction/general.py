@@ -70,6 +70,13 @@ def fits(relation: str, head: str, tail: str) -> bool:
     return (head == ANY or head in heads) and (tail == ANY or tail in tails)
 
 
+def are_alike(relation: str, other: str) -> bool:
+    """Whether two relations can hold between the same types, as far as this model knows them."""
+    if relation not in SIGNATURES or other not in SIGNATURES:
+        return True
+    return all(set(ones) & set(others) for ones, others in zip(SIGNATURES[relation], SIGNATURES[other], strict=True))
+
+
 def blinded(words: Words, names: Sequence[tuple[int, int, str]]) -> tuple[list[str], dict[Span, Span]]:
     """The tokens of a sentence with a marker in the place of each name (start, end, type), and the place of each
     marker, by start and end. Names may overlap, or share a token: those have one marker, of the first.

@@ -54,6 +54,18 @@ class Knowledge:
             instead=self.instead(heads, fact.relation, tails),
         )
 
+    def has_ids(self, pair: tuple[str, str], relation: str) -> bool:
+        """`has`, by the ids of head and tail."""
+        return self.has(*self._of_ids(pair, relation))
+
+    def allows_ids(self, pair: tuple[str, str], relation: str) -> bool:
+        """`allows`, by the ids of head and tail."""
+        return self.allows(*self._of_ids(pair, relation))
+
+    def _of_ids(self, pair: tuple[str, str], relation: str) -> tuple[Numbers, str, Numbers]:
+        heads, tails = (tuple(self._numbers(it)) for it in pair)
+        return heads, relation, tails
+
     def _numbers(self, entity: str) -> Iterator[int]:
         """The entities of an id, or of several that are joined by `|` because a name is ambiguous."""
         for id_ in [entity] if entity in self.kb.numbers else entity.split("|"):

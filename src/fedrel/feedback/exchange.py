@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,17 @@ def export(store: Store, path: Path) -> int:
     """Writes every verdict of the store as a line, including those taken back; returns how many. Only this user can
     read the file.
     """
-    verdicts = store.history()
+    found = list(lines(store))
     with open_atomic(path, private=True) as file:
-        for it in verdicts:
-            back = it.taken_back and it.taken_back._asdict()
-            file.write(json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n")
-    return len(verdicts)
+        file.writelines(found)
+    return len(found)
+
+
+def lines(store: Store) -> Iterator[bytes]:
+    """Every verdict of the store as a line of JSON."""
+    for it in store.history():
+        back = it.taken_back and it.taken_back._asdict()
+        yield json.dumps({**it._asdict(), "taken_back": back}, ensure_ascii=False).encode() + b"\n"
 
 
 def load(store: Store, path: Path) -> int:
@@ -63,7 +68,11 @@ def _given(content: bytes, where: str) -> Given:
         raise UserError(f"{where}: not a line of JSON in UTF-8; export the verdicts again") from None
     if not isinstance(line, dict):
         raise UserError(f"{where}: a verdict is a JSON object, not {type(line).__name__}")
-    line = {**_OLDER, **line}
+    return parsed({**_OLDER, **line}, where)
+
+
+def parsed(line: Mapping[str, Any], where: str) -> Given:
+    """A verdict from its fields; raises UserError unless `export` could have written them."""
     if missing := [name for name in _KINDS if name not in line]:
         raise UserError(f'{where}: "{missing[0]}" is missing')
     if more := [name for name in line if name not in _KINDS]:

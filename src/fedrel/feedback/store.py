@@ -48,6 +48,14 @@ class Verdict:
         return self.relation if self.verdict == RIGHT else self.corrected
 
 
+class Prediction(NamedTuple):
+    """A relation that a model predicted for a sentence."""
+
+    relation: str
+    model: str
+    confidence: float
+
+
 class TakenBack(NamedTuple):
     """The row that takes a verdict back."""
 
@@ -193,7 +201,10 @@ class Store:
                 ") AS latest JOIN predictions ON predictions.number = prediction "
                 "WHERE place = 1 ORDER BY at, latest.number"
             ).fetchall()
-        return (Verdict(*row[:-1], decides=bool(row[-1])) for row in rows)
+        return (
+            Verdict(key, relation, model, verdict, user, at, latency, corrected, bool(decides))
+            for key, relation, model, verdict, user, at, latency, corrected, decides in rows
+        )
 
     def counts(self) -> dict[str, int]:
         """The number of predictions `shown`, and of reviewers' standing verdicts of each kind."""
@@ -209,6 +220,16 @@ class Store:
         with self._reading():
             found = self._row("SELECT key, relation FROM predictions WHERE number = ?", prediction)
         return (str(found[0]), str(found[1])) if found else None
+
+    def predictions(self) -> dict[str, list[Prediction]]:
+        """What was shown, by the key of the sentence: each relation once, as it was shown last."""
+        with self._reading():
+            rows = self._connection.execute("SELECT key, relation, model, confidence FROM predictions ORDER BY number")
+            latest = {row[:2]: Prediction(*row[1:]) for row in rows.fetchall()}
+        found: dict[str, list[Prediction]] = {}
+        for (key, _), it in latest.items():
+            found.setdefault(key, []).append(it)
+        return found
 
     def history(self) -> list[Given]:
         """Every verdict in the order given, including those taken back."""

@@ -73,6 +73,23 @@ def judged_instances(path: Path, dataset: Dataset) -> Iterator[Instance]:
             yield replace(instance, relation=dataset.relations[relation], expressed=bool(accepted))
 
 
+def judged_of(path: Path, sentences: Iterable[tuple[str, Instance]], relations: Container[str]) -> Iterator[Instance]:
+    """Of sentences by key, those that people judged, each once, as `judged_instances` gives them. Raises UserError if
+    no verdict is about any of them.
+    """
+    about: dict[str, list[Verdict]] = {}
+    for it in read_verdicts(path):
+        about.setdefault(it.key, []).append(it)
+    count, found = sum(map(len, about.values())), False
+    for key, instance in sentences:
+        if verdicts := about.pop(key, None):
+            found = True
+            if decided := counted(verdicts, relations):
+                yield replace(instance, relation=decided[0], expressed=decided[1])
+    if count and not found:
+        raise _about_nothing(path, count)
+
+
 def keys_of(dataset: Dataset, split: Split, rows: Iterable[int]) -> list[str]:
     """The keys of the sentences in these rows of a split."""
     return [sentence_key(dataset.sentence(split, row), [int(place) for place in split.spans[row]]) for row in rows]
@@ -127,10 +144,14 @@ def _place(dataset: Dataset, split: Split, row: int) -> float:
 
 def _require_about(path: Path, verdicts: Sequence[Verdict], keys: Container[str]) -> None:
     if verdicts and not any(it.key in keys for it in verdicts):
-        raise UserError(
-            f"{path}: none of its {len(verdicts):,} verdicts is about a sentence of this data; name the store that "
-            "fedrel review created for it"
-        )
+        raise _about_nothing(path, len(verdicts))
+
+
+def _about_nothing(path: Path, verdicts: int) -> UserError:
+    return UserError(
+        f"{path}: none of its {verdicts:,} verdicts is about a sentence of this data; name the store that "
+        "fedrel review created for it"
+    )
 
 
 def counted(verdicts: Iterable[Verdict], relations: Container[str]) -> tuple[str, bool] | None:

@@ -20,3 +20,8 @@ def direction(found: list[Part]) -> str:
     """
     kinds = (unicodedata.bidirectional(letter) for _, text in found for letter in text)
     return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
+
+
+def sure(confidence: float) -> str:
+    """A confidence for a person to read; what is nearly certain is not called certain."""
+    return f"{confidence:.0%}" if 0.005 <= confidence < 0.995 else "over 99%" if confidence > 0.5 else "under 1%"

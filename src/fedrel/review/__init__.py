@@ -3,7 +3,7 @@
 `fedrel.review.server` needs the `review` extra.
 """
 
-from fedrel.review.queue import Item, Queue, Standing
-from fedrel.review.queue import build as build_queue
+from fedrel.review.questions import Item, Questions
+from fedrel.review.queue import Queue, Standing
 
-__all__ = ["Item", "Queue", "Standing", "build_queue"]
+__all__ = ["Item", "Questions", "Queue", "Standing"]

@@ -21,7 +21,7 @@ from fedrel.experiment.assembly import prepare
 from fedrel.experiment.saved import load_model, save_model
 from fedrel.feedback.store import Store
 from fedrel.learning.named import Named
-from fedrel.review import queue as queues
+from fedrel.review import questions
 from fedrel.review.queue import Queue
 from fedrel.review.server import create_app
 from tests.instances import write
@@ -79,13 +79,13 @@ def save(data: Path, folder: Path, *, source="opennre", kind="pcnn", seed=1, na=
 
 def queue_of(data: Path, model: Path, source="opennre", **options) -> Queue:
     dataset = loading.load(Data(source=source, path=str(data)))
-    return queues.build(dataset, load_model(model), queues.digest_of(model), **options)
+    return Queue(questions.of_dataset(dataset, load_model(model), questions.digest_of(model), **options))
 
 
 @contextmanager
-def serving(queue: Queue, store: Store, *, user="anna", order="confident", token=None) -> Iterator[str]:
+def serving(queue: Queue, store: Store, *, user="anna", order="confident", **options) -> Iterator[str]:
     """The address of a real server, in a thread."""
-    app = create_app(queue, store, user=user, order=order, token=token)
+    app = create_app(queue, store, user=user, order=order, **options)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -104,8 +104,8 @@ class Answer:
     text: str
 
     def form(self, action: str) -> dict[str, str]:
-        """The hidden fields of the form that goes there."""
-        [content] = re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>(.*?)</form>', self.text, re.DOTALL)
+        """The hidden fields of the first form that goes there."""
+        content, *_ = re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>(.*?)</form>', self.text, re.DOTALL)
         found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', content)
         return {name: unescape(value) for name, value in found}
 

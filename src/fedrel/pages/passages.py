@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fedrel.extraction.facts import Support
 from fedrel.pages.wording import Part
 
 _AROUND = 240  # characters of the document before and after a sentence
@@ -40,17 +39,19 @@ def parts_of(text: str, head: tuple[int, int], tail: tuple[int, int]) -> list[Pa
     return found
 
 
-def passage(support: Support, document: str | None) -> Passage:
-    """A sentence in its document, whose text may not be at hand, or may have changed since."""
-    end = support.start + len(support.text)
+def passage(text: str, start: int, head: tuple[int, int], tail: tuple[int, int], document: str | None) -> Passage:
+    """A sentence, with its two names, in its document, where it begins at this character. The document's text may not
+    be at hand, or may have changed since.
+    """
+    end = start + len(text)
     before = after = ""
-    if document is not None and document[support.start : end] == support.text:
-        before, after = document[max(0, support.start - _AROUND) : support.start], document[end : end + _AROUND]
-        if support.start > _AROUND:
+    if document is not None and document[start:end] == text:
+        before, after = document[max(0, start - _AROUND) : start], document[end : end + _AROUND]
+        if start > _AROUND:
             before = "…" + before.partition(" ")[2]
         if end + _AROUND < len(document):
             after = after.rpartition(" ")[0] + "…"
-    return Passage(before, parts_of(support.text, support.head, support.tail), after)
+    return Passage(before, parts_of(text, head, tail), after)
 
 
 def stretches(document: str, sentences: Iterable[tuple[int, int, int]], around: int) -> Iterator[Stretch]:
