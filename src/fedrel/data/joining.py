@@ -15,8 +15,9 @@ from fedrel.errors import UserError
 
 
 def joined(own: Dataset, more: Dataset, name: str, say: Say) -> Dataset:
-    """`own`, and the sentences of train of `more` (which `name` is the place of) that it does not have. What dev or test
-    judge by stays out: their sentences, and but for gold labels their pairs. UserError if `more` is of another kind.
+    """`own`, and the sentences of train of `more` (of which `name` is the place) that it does not have. What dev or
+    test judge by stays out: their sentences, and but for gold labels their pairs. UserError if `more` is of another
+    kind.
     """
     if (own.has_pairs, own.has_na) != (more.has_pairs, more.has_na):
         raise UserError(
