@@ -39,6 +39,12 @@ class Better:
 
     old: float
     new: float
+    error: float = 0.0  # standard error of the difference, where it is known
+
+    @property
+    def worse(self) -> bool:
+        """Whether the new one is below the old one by more than chance explains."""
+        return self.new < self.old - self.error
 
 
 @dataclass(frozen=True)
@@ -165,11 +171,11 @@ class Judged:
         dev = Better(*(_dev_score(it, dataset, metric) for it in (self.saved, new)))
         store = StoredVerdicts.read(Path(settings.feedback.store), dataset, dataset.train, without=self.without)
         apart = store.divided(settings.feedback.hold_out, dataset, dataset.train)[1].decided
-        held_out = Better(*(_agreement(it, dataset, apart) for it in (self.saved, new))) if apart else None
+        held_out = _expected(self.saved, new, dataset, apart) if len(apart) > 1 else None
         why = []
-        if dev.new < dev.old:
+        if dev.worse:
             why.append(f"on dev its {metric} is {dev.new:.3f}, and {dev.old:.3f} of the old one")
-        if held_out and held_out.new < held_out.old:
+        if held_out and held_out.worse:
             why.append(
                 f"it gives the {len(apart):,} verdicts that were held out {held_out.new:.0%} on average, the old one "
                 f"{held_out.old:.0%}"
@@ -206,9 +212,13 @@ def _dev_score(saved: SavedModel, dataset: Dataset, metric: str) -> float:
     return evaluation.metrics(saved.model.score_bags(shard).numpy(), dev)[metric]
 
 
-def _agreement(saved: SavedModel, dataset: Dataset, verdicts: Mapping[int, tuple[int, int]]) -> float:
-    """The mean probability that the model gives to these verdicts."""
+def _expected(old: SavedModel, new: SavedModel, dataset: Dataset, verdicts: Mapping[int, tuple[int, int]]) -> Better:
+    """The mean probability that the models give to these verdicts."""
     rows = np.array(list(verdicts))
     asked, accepted = np.array(list(verdicts.values())).T
-    chance = sigmoid(_scores(saved, dataset, rows)[np.arange(len(rows)), asked])
-    return float(np.where(accepted == 1, chance, 1 - chance).mean())
+    found = []
+    for saved in (old, new):
+        chance = sigmoid(_scores(saved, dataset, rows)[np.arange(len(rows)), asked])
+        found.append(np.where(accepted == 1, chance, 1 - chance))
+    error = float((found[1] - found[0]).std(ddof=1) / np.sqrt(len(rows)))
+    return Better(float(found[0].mean()), float(found[1].mean()), error)
