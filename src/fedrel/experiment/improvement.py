@@ -202,7 +202,8 @@ def _scores(saved: SavedModel, dataset: Dataset, rows: Ints) -> Floats:
         dataset.train, *sentence_bags(dataset.train, rows), saved.encoding.numbers(dataset.words)
     )
     saved.model.load(saved.trained(), shard)
-    return saved.model.score_bags(shard).numpy()
+    found: Floats = saved.model.score_bags(shard).numpy()
+    return found
 
 
 def _dev_score(saved: SavedModel, dataset: Dataset, metric: str) -> float:

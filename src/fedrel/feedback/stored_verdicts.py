@@ -41,11 +41,9 @@ class StoredVerdicts:
 
     def divided(self, share: float, dataset: Dataset, split: Split) -> tuple[StoredVerdicts, StoredVerdicts]:
         """The verdicts to learn from, and about this share of them, on other pairs, to measure by: always the same."""
-        apart = {row for row in self.decided if _place(dataset, split, row) < share}
-        return tuple(  # type: ignore[return-value]
-            StoredVerdicts({row: it for row, it in self.decided.items() if (row in apart) == wanted})
-            for wanted in (False, True)
-        )
+        apart = {row: it for row, it in self.decided.items() if _place(dataset, split, row) < share}
+        kept = {row: it for row, it in self.decided.items() if row not in apart}
+        return StoredVerdicts(kept), StoredVerdicts(apart)
 
     def __call__(self, shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
         given, verdict = predicted.clone(), torch.full((len(shard),), -1, dtype=torch.int8)
