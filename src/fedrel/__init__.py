@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedrel.api.comparing import compare as compare
     from fedrel.api.experiments import Experiment as Experiment
     from fedrel.api.exported import export as export
+    from fedrel.api.improving import improve as improve
     from fedrel.api.labelling import LabelledText as LabelledText
     from fedrel.api.labelling import label as label
     from fedrel.api.runs import Curve as Curve
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "fedrel.api": (
         *("ComparisonResult", "Curve", "Experiment", "LabelledText", "Round", "Rounds", "Run"),
-        *("compare", "export", "label", "rounds", "run"),
+        *("compare", "export", "improve", "label", "rounds", "run"),
     ),
     "fedrel.corpus": ("Document",),
     "fedrel.errors": ("UserError",),
@@ -69,6 +70,7 @@ __all__ = [
     "__version__",
     "compare",
     "export",
+    "improve",
     "label",
     "load",
     "rounds",

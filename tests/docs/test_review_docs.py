@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from fedrel.cli.improve import KEPT
 from fedrel.feedback.store import RIGHT, WRONG, Store
 from tests.docs.test_docs import ROOT
 from tests.processes import start
@@ -68,6 +69,11 @@ def test_every_command_runs(tmp_path, monkeypatch, fedrel):
                 shutil.copyfile("tasks.json", "their-export.json")
             said = fedrel(*words[1:])
             assert said.code == 0, (command, said.err)
+        elif words[:2] == ["fedrel", "improve"]:
+            said = fedrel(*words[1:])
+            assert said.code in (0, KEPT) and said.out.splitlines()[-1].count("; use ") == 1, (command, said)
+            if not (tmp_path / "next").exists():  # these answers are worth nothing
+                shutil.copytree(model, "next")
         else:
             assert words[:2] in (["pip", "install"], ["fedrel", "run"]), command
-    assert served == 5
+    assert served == 6

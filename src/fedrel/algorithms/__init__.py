@@ -20,6 +20,7 @@ from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
 from fedrel.algorithms.server_only import ServerOnly
 from fedrel.algorithms.server_optimizers import FedAdam, FedAvgM
+from fedrel.algorithms.verdicts import Verdicts
 from fedrel.config import Experiment
 from fedrel.denoisers import DENOISERS
 from fedrel.protocol import Algorithm
@@ -73,6 +74,9 @@ _OWN: dict[str, Method] = {
     "feded": Method(FedED, "none", "Sui et al., EMNLP 2020", "platforms upload predictions, the server distils"),
     "feedback": Method(
         Feedback, "none", "Sharma et al., NAACL 2022", "users accept or reject predictions; verdicts stay at home"
+    ),
+    "verdicts": Method(
+        Verdicts, "none", "fedrel", "fine-tunes a model by what people say of its predictions, and forgets nothing"
     ),
     "fedavgm": Method(FedAvgM, "none", "Hsu et al., 2019", "FedAvg with momentum on the server"),
     "fedadam": Method(FedAdam, "none", "Reddi et al., ICLR 2021", "FedAvg with Adam on the server"),
@@ -134,4 +138,5 @@ __all__ = [
     "Moon",
     "Scaffold",
     "ServerOnly",
+    "Verdicts",
 ]

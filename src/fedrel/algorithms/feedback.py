@@ -1,8 +1,9 @@
 """Sharma et al., 2022: federated self-training with users who say whether a prediction is right, and may be wrong.
 
-A seed model, trained on the server's gold sentences, labels what the platforms hold; users there accept or reject each
-label. Accepted: cross-entropy on it. Rejected: it is a complementary label, -log((Qᵀf)_ρ), where Q, how the seed model
-errs, is estimated on gold sentences. The weight of the second grows with the rounds: α = 1 - p^t. No verdict leaves.
+A seed model, trained on the server's gold sentences (the model that is gone on from, where it has none), labels what
+the platforms hold; users there accept or reject each label. Accepted: cross-entropy on it. Rejected: it is a
+complementary label, -log((Qᵀf)_ρ), where Q, how the seed model errs, is estimated on gold sentences. The weight of the
+second grows with the rounds: α = 1 - p^t. No verdict leaves.
 """
 
 from dataclasses import dataclass, replace
@@ -46,14 +47,16 @@ class Feedback(FedAvg):
     def objection(self, experiment: Experiment) -> str | None:
         if self.reliability == "estimated" and experiment.feedback.store:
             return NO_PROBES
-        return None if experiment.partition.server else NO_SEED
+        return None if experiment.partition.server or experiment.training.start else NO_SEED
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         if hub.round:
             return (yield from super().round(hub, state, cohort))
         gold, longer = hub.validation, replace(hub.training, epochs=self.seed_epochs)
         assert gold is not None
-        seed = apply_patch(named_in(state, "weights"), self.learn(replace(hub, training=longer), state)[0])
+        seed = named_in(state, "weights")
+        if len(hub.shard):
+            seed = apply_patch(seed, self.learn(replace(hub, training=longer), state)[0])
         hub.model.load(seed, gold)
         q = transition(hub.model.log_probabilities(gold).exp(), gold.labels)
         probes = Named(label=hub.shard.labels[: self.probes])

@@ -3,6 +3,7 @@
 from fedrel.api.comparing import ComparisonResult, compare
 from fedrel.api.experiments import Experiment
 from fedrel.api.exported import export
+from fedrel.api.improving import improve
 from fedrel.api.labelling import LabelledText, label
 from fedrel.api.runs import Curve, Round, Rounds, Run, rounds, run
 
@@ -16,6 +17,7 @@ __all__ = [
     "Run",
     "compare",
     "export",
+    "improve",
     "label",
     "rounds",
     "run",

@@ -19,6 +19,7 @@ from fedrel.experiment.assembly import prepare
 from fedrel.experiment.divergence import begin_again, require_free
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.results import experiment_of, read_json, read_result, read_rounds
+from fedrel.experiment.starting import settings_from
 from fedrel.extraction.extract import RelationExtractor
 from fedrel.extraction.loading import load
 from fedrel.report.page import write_report
@@ -191,21 +192,26 @@ class Rounds:
 def rounds(
     experiment: Experiment | StrPath | None = None,
     *,
+    start: StrPath | None = None,
     out: StrPath | None = None,
     resume: StrPath | None = None,
     say: Say = nothing_said,
 ) -> Rounds:
     """The rounds of a run of this experiment (or of the one in this file; none: the built-in demo), to iterate over.
-    Its folder is `out`, or a new one in runs/. `resume` is the folder of an interrupted run, which goes on bit for bit.
+    With `start` it goes on from the model of a finished run, and what the experiment leaves open is as in that run. Its
+    folder is `out`, or a new one in runs/. `resume` is the folder of an interrupted run, which goes on bit for bit.
     `say` is told in sentences what takes long and what is odd: `say=print`.
 
     Raises UserError for settings that do not fit each other or the data, and for a folder that is not empty.
     """
     if resume is not None:
-        if experiment is not None or out is not None:
-            raise UserError("resume goes on with the folder's own experiment; leave out the experiment and out")
+        if (experiment, start, out) != (None, None, None):
+            raise UserError("resume goes on with the folder's own experiment; leave out the experiment, start and out")
         return Rounds(experiment_of(Path(resume)), Path(resume), resume=True, say=say)
-    settings = as_experiment(experiment).settings
+    asked = as_experiment(experiment)
+    if start is not None:
+        asked = Experiment(settings_from(Path(start), asked.written))
+    settings = asked.settings
     folder = Path(out) if out is not None else new_folder(str(settings.method["name"]))
     require_free(folder)
     return Rounds(settings, folder, resume=False, say=say)
@@ -214,6 +220,7 @@ def rounds(
 def run(
     experiment: Experiment | StrPath | None = None,
     *,
+    start: StrPath | None = None,
     out: StrPath | None = None,
     resume: StrPath | None = None,
     say: Say = nothing_said,
@@ -221,7 +228,7 @@ def run(
     """Trains, tests and saves one model, as `fedrel run` does, and returns the finished run. Arguments are those of
     `fedrel.rounds`, which yields every round as it ends.
     """
-    asked = rounds(experiment, out=out, resume=resume, say=say)
+    asked = rounds(experiment, start=start, out=out, resume=resume, say=say)
     for _ in asked:
         pass
     return asked.run

@@ -14,6 +14,7 @@ from fedrel.cli import (
     export,
     extract,
     federation,
+    improve,
     label,
     ledger,
     methods,
@@ -54,6 +55,7 @@ app.add_typer(ledger_app, name="ledger")
 for command in (run.run, compare.compare, tune.tune, show.show, methods.methods, label.label, extract.extract):
     app.command(command.__name__)(guarded(command))
 app.command("export")(guarded(export.export))
+app.command("improve")(guarded(improve.improve))
 app.command("review")(guarded(review.review))
 app.command("explore")(guarded(explore.explore))
 app.command("check-plugin")(guarded(check_plugin.check_plugin))

@@ -38,6 +38,9 @@ def run(
     ] = None,
     set_: Settings = [],  # noqa: B006 - typer copies it
     out_: Annotated[Path | None, typer.Option("--out", help="Folder for the results.")] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Go on from a finished run's model and settings.")
+    ] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Go on with an interrupted run.")] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Measure where the time goes, into the result and the report.")
@@ -45,8 +48,10 @@ def run(
     json_: AsJson = False,
 ) -> None:
     """Train one extractor and write model, metrics, ledger and report."""
-    if resume and (experiment or set_ or out_):
-        raise UserError("--resume goes on with the folder's own experiment; leave out the file, --set and --out")
+    if resume and (experiment or set_ or out_ or from_):
+        raise UserError(
+            "--resume goes on with the folder's own experiment; leave out the file, --set, --out and --from"
+        )
     resumed = experiment_of(resume) if resume else None
     if resume and (resume / "result.json").is_file():
         if (resume / "report.html").is_file():
@@ -54,7 +59,7 @@ def run(
         write_report(resume)  # all that was missing
         _present(read_result(resume), resume, json_)
         return
-    settings = resumed or read_experiment(experiment, set_)
+    settings = resumed or read_experiment(experiment, set_, start=from_)
     folder = resume or out_ or new_folder(experiment.stem if experiment else str(settings.method["name"]))
     if not resume:
         require_free(folder)  # before the data are prepared, which may take long

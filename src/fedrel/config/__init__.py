@@ -5,7 +5,7 @@ Needs the standard library alone, so that a machine with nothing but torch can r
 
 from fedrel.config.checking import line_of, section
 from fedrel.config.fitting import MINILM, Table, installed
-from fedrel.config.reading import override, parse, read, read_table, with_values
+from fedrel.config.reading import override, parse, read, read_settings, read_table, with_values
 from fedrel.config.sections import (
     AUTO,
     DEFAULT_METHOD,
@@ -46,6 +46,7 @@ __all__ = [
     "override",
     "parse",
     "read",
+    "read_settings",
     "read_table",
     "section",
     "to_table",

@@ -50,13 +50,18 @@ def override(table: Mapping[str, object], settings: Iterable[str]) -> dict[str, 
     """`training.lr=0.1` replaces one value; the value is TOML where it parses, else text.
     Another `method.name` comes first and takes the settings of the method it replaces away.
     """
-    values: list[tuple[str, object]] = []
+    return with_values(table, read_settings(settings).items(), "--set ")
+
+
+def read_settings(settings: Iterable[str]) -> dict[str, object]:
+    """The values of `key.path=value` by key, the last where there are several of one."""
+    values: dict[str, object] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {setting}: write it as section.key=value, for example training.fraction=0.2")
-        values.append((key.strip(), toml_value(text.strip())))
-    return with_values(table, values, "--set ")
+        values[key.strip()] = toml_value(text.strip())
+    return values
 
 
 def with_values(

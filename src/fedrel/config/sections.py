@@ -44,6 +44,7 @@ class Data:
     human: str = ""
     trusted: str = ""  # a file of sentences that people judged, held out: rounds are chosen by them, not by dev
     bad_rows: float = number(0.01, low=0, high=1)  # share of rows that may be broken and left out; 0: none
+    more: tuple[str, ...] = ()  # other data sets, with the same relations: their train is added to train
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class Extractor:
 
 @dataclass(frozen=True)
 class Training:
+    start: str = ""  # the folder of a run whose model is gone on from; empty: a fresh model
     rounds: int = number(100, low=1, high=1_000_000)  # by default; over the square root of C where C < 1
     # rounds without a better dev score before stopping, once a method has settled; likewise
     patience: int = number(12, low=1)
@@ -154,6 +156,8 @@ class Feedback:
     delta: float = number(1.0, low=0, high=1)  # of fixed: P(wrong | the prediction is wrong)
     table: str = ""  # of table: a file of measured users
     store: str = ""  # a store, or a folder of stores; takes the place of simulated users
+    hold_out: float = number(0.0, low=0, high=0.9)  # share of judged pairs whose stored verdicts train nothing
+    without: tuple[str, ...] = ()  # people whose stored verdicts do not count
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fedrel.corpus.splits import find_splits
 from fedrel.data.building import build
 from fedrel.data.cache import Say, agreed, cached, content_hash, files_key, kept, key_of, readers_version
 from fedrel.data.carving import carve_missing, carved_note, hold_out, without_held_out
+from fedrel.data.joining import joined
 from fedrel.data.partition import COORDINATOR
 from fedrel.data.platform_folders import files_of_platforms, is_of_platforms, load_platforms, splits_there
 from fedrel.data.sources import agreed_relations, kind_of, require_source
@@ -35,7 +36,25 @@ from fedrel.errors import UserError
 
 
 def load(data: Data, *, say: Say = lambda line: None) -> Dataset:
-    """The built-in world, a data set of files, or a folder of platforms. UserError for what cannot be read."""
+    """The built-in world, a data set of files, or a folder of platforms, with the sentences of data.more. UserError for
+    what cannot be read.
+    """
+    found = _load(data, say)
+    for folder in data.more:
+        relations = [name for name in found.relations if name != NA]
+        more = load_part(_like(data, folder), Path(folder), relations=relations, say=say)  # all of its train
+        found = joined(found, more, folder, say)
+    return found
+
+
+def _like(data: Data, folder: str) -> Data:
+    """How the data in another folder are read: as they would be alone."""
+    source = detect(Path(folder)).source if Path(folder).exists() else data.source
+    source = source if source in FORMATS and FORMATS[source].labelled else data.source
+    return replace(data, source=source, path=folder, more=(), dev=0.0, relations=(), human="", trusted="")
+
+
+def _load(data: Data, say: Say) -> Dataset:
     require_source(data.source)
     if data.source == WORLD:
         return _world(data, say)
@@ -130,7 +149,8 @@ def fingerprint(data: Data) -> str:
     find = files_of_platforms if is_of_platforms(path, data.source) else find_splits
     judged = [Path(file) for file in (data.human, data.trusted) if Path(file).is_file()]
     files = [*find(path, data.source).values(), *judged]
-    return "-".join([version, *(content_hash(file, data.source)[:16] for file in files)])
+    more = [fingerprint(_like(data, folder)) for folder in data.more]
+    return "-".join([version, *(content_hash(file, data.source)[:16] for file in files), *more])
 
 
 def world_of(data: Data) -> world.World:

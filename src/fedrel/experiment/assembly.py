@@ -31,6 +31,7 @@ from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_m
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
+from fedrel.experiment.starting import Start, settings_from
 from fedrel.experiment.sums import SECURE, objection_to_cohort, objection_to_sums
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
@@ -110,15 +111,17 @@ class Setup:
         return self.shard_of(self.dataset.dev)
 
 
-def read_experiment(path: Path | None, settings: Iterable[str] = ()) -> Experiment:
+def read_experiment(path: Path | None, settings: Iterable[str] = (), *, start: Path | None = None) -> Experiment:
     """The experiment in a file with settings on top and its metric filled in; a mistake in the file is told with its
-    line.
+    line. With `start`, a model to go on from, what the file leaves open is as in the run of the model.
     """
     table, text = config.read_table(path)
     written = config.parse(table, str(path), text)
     choose_method(written.method, str(path), text)
     require_extractor(written, str(path), text)
-    return with_metric(config.read(path, settings))
+    if start is None:
+        return with_metric(config.read(path, settings))
+    return with_metric(config.parse(config.override(settings_from(start, table), settings), "--set"))
 
 
 def choose_method(settings: Mapping[str, object], where: str = "", text: str = "") -> tuple[Algorithm, str]:
@@ -226,14 +229,18 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     experiment = complete(experiment)
     algorithm, denoiser = method_of(experiment)
     set_arithmetic(experiment)
-    dataset = loading.load(experiment.data, say=say)
+    start = Start.of(experiment, denoiser)
+    if start:
+        experiment, dataset = start.load(experiment, say)
+    else:
+        dataset = loading.load(experiment.data, say=say)
     dataset.require_no_overlap(experiment.data.allow_overlap)
     require_pairs(experiment, dataset)
     for note in (*dataset.notes, *judged_notes(experiment, dataset)):
         say(note)
     for warning in too_little(dataset):
         say(f"warning: {warning}")
-    if experiment.extractor.kind_auto:
+    if experiment.extractor.kind_auto and not start:
         say(extractor_note(experiment))
     if experiment.extractor.hide_names and experiment.extractor.kind in _SHOW_NAMES:
         say(f'extractor.hide_names does nothing with extractor.kind = "{experiment.extractor.kind}"')
@@ -244,7 +251,12 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     # Platforms with folders of their own could be a federation, where nobody knows this beforehand
     experiment = fitted(experiment, say=say) if apart else fitted(experiment, dataset, division, say=say)
-    encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
+    if start:
+        start.require_same_extractor(experiment)
+        encoding, model = start.saved.encoding, start.saved.model
+        weights = start.saved.trained()
+    else:
+        encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
     held_out = _held_out(dataset) if apart else {}
     if objection := objection_to_home(algorithm, held_out):

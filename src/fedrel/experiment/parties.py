@@ -42,6 +42,7 @@ from fedrel.experiment.assembly import (
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
+from fedrel.experiment.starting import IN_FEDERATION
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Algorithm
@@ -60,6 +61,8 @@ def federated(table: Mapping[str, object]) -> dict[str, object]:
     that do not travel. What the table says stands.
     """
     filled = dict(table)
+    if _section(table, "training").get("start") or _section(table, "data").get("more"):
+        raise UserError(IN_FEDERATION)
     extractor = dict(_section(table, "extractor"))
     if extractor.get("kind") != "bert":
         extractor = {"embeddings": "frozen", "vocabulary": "public", **extractor}

@@ -8,7 +8,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
@@ -17,7 +17,6 @@ from fedrel.encoding import Encoding
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
-from fedrel.experiment.assembly import Setup
 from fedrel.experiment.models import assemble, build_model
 from fedrel.learning.model import SHOWN, WORDS, Model
 from fedrel.learning.named import Named
@@ -27,8 +26,12 @@ from fedrel.util.parallel import cores
 from fedrel.util.seeds import seeded
 from fedrel.version import installed_version
 
+if TYPE_CHECKING:
+    from fedrel.experiment.assembly import Setup
+
 FORMAT = 1  # of the folder
 _WEIGHTS, _CONFIG = "weights.safetensors", "config.json"
+_DENOISER = "denoiser."  # what names of a denoiser's own weights begin with
 
 
 @runtime_checkable
@@ -49,6 +52,12 @@ class SavedModel:
     extractor: Extractor
     calibration: Calibration
     version: str  # of the fedrel that saved it
+
+    def trained(self) -> Named:
+        """Those of the weights that training changes; a saved model may have them in half precision."""
+        words = [WORDS] if self.model.encoder.words.trainable else []
+        names = [*(name for name, _ in self.model.trained_parameters()), *words]
+        return Named({name: self.weights[name].float() for name in names})
 
     @property
     def note(self) -> str:
@@ -85,8 +94,8 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
     write_atomic(folder / _CONFIG, json.dumps(described | {"seal": _seal(described)}, indent=1) + "\n")
 
 
-def load_model(folder: Path) -> SavedModel:
-    """The model of a run: its folder, or the folder `model` in it."""
+def load_model(folder: Path, denoiser: str | None = None) -> SavedModel:
+    """The model of a run: its folder, or the folder `model` in it. Another `denoiser` than its own begins untrained."""
     if (folder / "model").is_dir():
         folder = folder / "model"
     elif (folder / "experiment.toml").is_file():
@@ -114,7 +123,10 @@ def load_model(folder: Path) -> SavedModel:
     relations: list[str] = described["relations"]
     weights = load_weights(folder / _WEIGHTS)
     has_na, has_pairs = described.get("na", True), described.get("pairs", True)
-    encoding, model = _rebuild(folder, settings, described["denoiser"], len(relations), weights, has_pairs)
+    encoding, model = _rebuild(folder, settings, denoiser or described["denoiser"], len(relations), weights, has_pairs)
+    if denoiser not in (None, described["denoiser"]):
+        fresh = {name: value for name, value in model.weights().items() if name.startswith(_DENOISER)}
+        weights = Named({name: it for name, it in weights.items() if not name.startswith(_DENOISER)} | fresh)
     missing = [name for name, _ in model.named_parameters() if name not in weights]
     if missing:
         raise UserError(f"{folder}: the weights lack {', '.join(missing)}")

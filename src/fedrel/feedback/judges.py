@@ -41,7 +41,9 @@ def judges_of(
     sentences. Raises UserError if the store or the table of users cannot be used.
     """
     if settings.store:
-        return dict.fromkeys(platforms, StoredVerdicts.read(Path(settings.store), dataset, dataset.train))
+        train = dataset.train
+        verdicts = StoredVerdicts.read(Path(settings.store), dataset, train, without=settings.without)
+        return dict.fromkeys(platforms, verdicts.divided(settings.hold_out, dataset, train)[0])
     table = Path(settings.table) if settings.table else None
     users = draw_users(
         settings.users, len(platforms), derive(seed, "users"), gamma=settings.gamma, delta=settings.delta, table=table

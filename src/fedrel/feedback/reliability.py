@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-NO_SEED = "the seed model needs gold sentences on the server; set partition.server = 0.01"
+NO_SEED = (
+    "the seed model needs gold sentences on the server; set partition.server = 0.01, or go on from a model with "
+    "fedrel run --from"
+)
 NO_PROBES = (
     'method.reliability = "estimated" needs users who judge the server\'s sentences; people whose verdicts are in '
     'feedback.store have not seen them: leave it "none"'

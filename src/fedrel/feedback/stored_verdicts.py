@@ -30,14 +30,20 @@ class StoredVerdicts:
     decided: Mapping[int, tuple[int, int]]  # by row: the relation shown or named instead, and 1 right or 0 wrong
 
     @classmethod
-    def read(cls, path: Path, dataset: Dataset, split: Split) -> StoredVerdicts:
-        """The verdicts of a store, or of a folder of stores, on sentences of a split. Raises UserError if there are
-        verdicts, but none on these sentences.
+    def read(cls, path: Path, dataset: Dataset, split: Split, *, without: Container[str] = ()) -> StoredVerdicts:
+        """The verdicts of a store, or of a folder of stores, on sentences of a split, but for those of some people.
+        Raises UserError if there are verdicts, but none on these sentences.
         """
         verdicts = list(read_verdicts(path))
         rows = rows_by_key(dataset, split)
         _require_about(path, verdicts, rows)
-        return cls(_decisions(verdicts, dataset, rows))
+        return cls(_decisions((it for it in verdicts if it.user not in without), dataset, rows))
+
+    def divided(self, share: float, dataset: Dataset, split: Split) -> tuple[StoredVerdicts, StoredVerdicts]:
+        """The verdicts to learn from, and about this share of them, on other pairs, to measure by: always the same."""
+        apart = {row: it for row, it in self.decided.items() if _place(dataset, split, row) < share}
+        kept = {row: it for row, it in self.decided.items() if row not in apart}
+        return StoredVerdicts(kept), StoredVerdicts(apart)
 
     def __call__(self, shard: Shard, predicted: Tensor, purpose: str) -> tuple[Tensor, Tensor]:
         given, verdict = predicted.clone(), torch.full((len(shard),), -1, dtype=torch.int8)
@@ -124,6 +130,14 @@ def stored_content(path: Path) -> str:
     for it in read_verdicts(path):
         digest.update(repr(it).encode())
     return digest.hexdigest()
+
+
+def _place(dataset: Dataset, split: Split, row: int) -> float:
+    """From 0 to 1, by chance but the same for all sentences with these two entities; of plain texts, for equal ones."""
+    names = sorted(dataset.entities[number] for number in split.pair_entities[split.pairs[row]])
+    content = names if dataset.has_pairs else dataset.sentence(split, row)
+    digest = hashlib.blake2b("\n".join(content).encode("utf-8", "surrogatepass"), digest_size=8, person=b"held out")
+    return int.from_bytes(digest.digest(), "big") / 2**64
 
 
 def _require_about(path: Path, verdicts: Sequence[Verdict], keys: Container[str]) -> None:

@@ -29,6 +29,7 @@ from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.divergence import begin_again
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.parties import Coordination, coordinate
+from fedrel.experiment.starting import IN_FEDERATION
 from fedrel.federation.channel import Channel, ClosedError
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.exchange import REFUSES, TICK, Exchange, Sealed, StoppedError
@@ -337,6 +338,8 @@ def with_own_files(experiment: config.Experiment, data: Path) -> config.Experime
             raise UserError(f'{key} = "{name}": not in the coordinator\'s data folder; a run can only use files there')
         return str(path)
 
+    if experiment.training.start or experiment.data.more:
+        raise UserError(IN_FEDERATION)
     extractor, feedback, judged = experiment.extractor, experiment.feedback, experiment.data
     start, plus, file = extractor.vocabulary.rpartition("public+")
     if file not in ("public", "training", ""):
