@@ -1,7 +1,9 @@
 """What every test gets: a cache of its own, and Hypothesis without a clock."""
 
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,3 +87,23 @@ def chromium() -> Iterator[object]:
     """A browser without pages."""
     with launched() as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory) -> Callable[..., list[object]]:
+    """An audit by axe-core, from the package index of npm: the serious faults of accessibility of a page."""
+    folder = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    got = npm and subprocess.run([npm, "pack", "axe-core@4.14.1"], cwd=folder, capture_output=True, timeout=120)
+    if not got or got.returncode:
+        pytest.skip("axe-core cannot be had here: install npm to test accessibility")
+    shutil.unpack_archive(folder / "axe-core-4.14.1.tgz", folder)
+    script = (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
+
+    def audit(page) -> list[object]:
+        page.evaluate(script)
+        found = page.evaluate("axe.run()")["violations"]
+        serious = [it for it in found if it["impact"] in ("serious", "critical")]
+        return [(it["id"], [node["html"] for node in it["nodes"][:3]]) for it in serious]
+
+    return audit

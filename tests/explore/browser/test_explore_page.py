@@ -1,7 +1,5 @@
 """The page in a real browser: by keyboard and mouse, on a phone, in light and dark, with an audit of accessibility."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,18 +147,6 @@ def test_on_a_phone_nothing_sticks_out(chromium, address, path):
             assert box["height"] >= 44
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory) -> str:
-    """The script of axe-core, from the package index of npm."""
-    folder = tmp_path_factory.mktemp("axe")
-    npm = shutil.which("npm")
-    got = npm and subprocess.run([npm, "pack", "axe-core@4.14.1"], cwd=folder, capture_output=True, timeout=120)
-    if not got or got.returncode:
-        pytest.skip("axe-core cannot be had here: install npm to test accessibility")
-    shutil.unpack_archive(folder / "axe-core-4.14.1.tgz", folder)
-    return (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["wide", "phone"])
@@ -169,7 +155,4 @@ def test_no_serious_fault_of_accessibility(chromium, address, axe, scheme, size)
     with opened(chromium, address, **options) as page:
         for path in ("/", "/?fact=2", "/?entity=T0", "/?q=nobody", "/calibration"):
             page.goto(address.split("?")[0].rstrip("/") + path)
-            page.evaluate(axe)
-            found = page.evaluate("axe.run()")["violations"]
-            serious = [it for it in found if it["impact"] in ("serious", "critical")]
-            assert not serious, [(path, it["id"], [node["html"] for node in it["nodes"][:3]]) for it in serious]
+            assert axe(page) == [], path
