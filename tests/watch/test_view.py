@@ -70,7 +70,8 @@ def test_time_left_is_at_most_that_of_the_rounds_left():
     assert (run.sum("up"), run.sum("down"), run.sum("seconds")) == (4_000, 8_000, 10.0)
 
 
-ANYTHING = [None, True, -1, 10**30, float("nan"), float("inf"), "x", [], [None], [{}], {}, {"": {}}, {"round": "x"}]
+NUMBERS: list[object] = [None, True, -1, 10**30, float("nan"), float("inf")]
+ANYTHING = [*NUMBERS, "x", [], [None], [{}], {}, {"": {}}, {"round": "x"}]
 
 
 @given(st.dictionaries(st.sampled_from([*status(), "method", "queued", "place"]), st.sampled_from(ANYTHING)))

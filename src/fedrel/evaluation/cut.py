@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedrel.data.store import Ints
+from fedrel.evaluation.calibration import Floats
 from fedrel.evaluation.heldout import truth_table
-from fedrel.evaluation.ranking import Floats
 
 
 def best_cut(scores: Floats, facts: Ints) -> float | None:

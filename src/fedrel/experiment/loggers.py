@@ -116,18 +116,18 @@ class _TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         purge = None if resumed is None else resumed + 1  # rounds that are repeated
-        self._writer = SummaryWriter(str(folder), purge_step=purge)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder), purge_step=purge)
         if resumed is None:
             settings = "".join(f"    {line}\n" for line in to_toml(to_table(experiment)).splitlines())
-            self._writer.add_text("experiment", settings, 0)  # type: ignore[no-untyped-call]
+            self._writer.add_text("experiment", settings, 0)
 
     def log(self, values: Mapping[str, float], round_: int) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(name, value, round_)  # type: ignore[no-untyped-call]
-        self._writer.flush()  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, value, round_)
+        self._writer.flush()
 
     def close(self, state: str) -> None:
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()
 
 
 def _address(where: str) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedrel.data.store import Ints
-from fedrel.evaluation.calibration import Calibration
+from fedrel.evaluation.calibration import Calibration, Floats
 from fedrel.evaluation.heldout import truth_table
-from fedrel.evaluation.ranking import Floats
 from fedrel.evaluation.task import Classification
 from fedrel.experiment.assembly import Setup
 
