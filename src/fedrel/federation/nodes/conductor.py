@@ -34,7 +34,7 @@ from fedrel.federation.channel import Channel, ClosedError
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.exchange import TICK, Exchange, Sealed, StoppedError
 from fedrel.federation.nodes.processes import NO_SPACE
-from fedrel.federation.nodes.status import Status, read_status, status_file, write_status
+from fedrel.federation.nodes.status import PLATFORM, Status, read_status, status_file, write_status
 from fedrel.federation.signing import BEGIN, Verifier
 from fedrel.federation.summing import verified_by
 from fedrel.protocol.codec import Payload, encode
@@ -65,8 +65,8 @@ class Conductor:
             self.status.note("begun again", why="the coordinator's process had ended")
         self._new_attempt()
         self.status.place, self.status.folder = 0, str(self.folder)
-        for mine in self.status.platforms.values():
-            mine.pop("asked", None)
+        for name, mine in self.status.platforms.items():
+            self.status.platforms[name] = {**PLATFORM, **mine, "asked": 0.0}
         self.coordination: Coordination | None = None
         self.failures: dict[str, int] = {}  # how often a platform has failed to begin
         self.refused: dict[str, tuple[int, int]] = {}  # in a row, for a round; with all failures of the platform so far
@@ -138,7 +138,7 @@ class Conductor:
         if not names:
             raise UserError("the federation has no platform; add one with `fedrel federation add`")
         for name in names:
-            self.status.platforms.setdefault(name, {"bytes": 0, "failures": 0, "seen": 0.0, "why": ""})
+            self.status.platforms.setdefault(name, dict(PLATFORM))
         self._say("starting", "")
         coordination = self.coordination = coordinate(experiment, Path(self.told["data"]), names)
         training, settings = coordination.setup.experiment.training, coordination.setup.experiment.engine

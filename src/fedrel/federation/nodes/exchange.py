@@ -257,7 +257,7 @@ class Exchange:
         else:
             if name in self.status.platforms:
                 mine["bytes"] += reply.bytes
-                mine["took"] = mine["seen"] - mine.get("asked", mine["seen"])
+                mine["took"] = mine["seen"] - (mine.get("asked") or mine["seen"])
                 if failed_before:
                     self.status.note("answers again", name)
             self._finish(name, Sealed(payload, reply.bytes, reply.sha256))
@@ -290,7 +290,8 @@ class Exchange:
         """Stops waiting for a platform. After a failure, the network process drops its request."""
         it = self._waiting.pop(name)
         self._arrived[name] = answer
-        self.status.platforms.get(name, {}).pop("asked", None)
+        if name in self.status.platforms:
+            self.status.platforms[name]["asked"] = 0.0
         if isinstance(answer, Failure):
             self.channel.send({"do": "drop", "to": name, "id": it.id})
 

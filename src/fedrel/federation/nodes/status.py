@@ -19,10 +19,21 @@ from fedrel.util.files import run_name, write_atomic
 from fedrel.watch.history import is_number, note
 from fedrel.watch.states import ALIVE, ENDED, QUEUED
 
-__all__ = ["ALIVE", "ENDED", "QUEUED", "Status", "read_status", "status_file", "status_files", "write_status"]
+__all__ = [
+    "ALIVE",
+    "ENDED",
+    "PLATFORM",
+    "QUEUED",
+    "Status",
+    "read_status",
+    "status_file",
+    "status_files",
+    "write_status",
+]
 _SUFFIX = ".status.json"
-_PLATFORM = {"bytes": 0, "failures": 0, "seen": 0.0, "why": "", "asked": 0.0, "failed": 0.0, "took": 0.0}
-_PLATFORM |= {"rounds": 0, "suspicions": 0, "suspected": 0}
+# What is known of a platform. Every key is there from the start: one thread writes while another adds to it
+PLATFORM: dict[str, Any] = {"bytes": 0, "failures": 0, "seen": 0.0, "why": "", "asked": 0.0, "failed": 0.0, "took": 0.0}
+PLATFORM |= {"rounds": 0, "suspicions": 0, "suspicion": "", "suspected": 0}
 
 
 @dataclass
@@ -89,7 +100,7 @@ def _sound(found: dict[str, Any]) -> bool:
     """Whether every field has its type, including those of the platforms."""
     return (
         _alike(found, asdict(Status("")))
-        and all(isinstance(it, dict) and _alike(it, _PLATFORM) for it in found.get("platforms", {}).values())
+        and all(isinstance(it, dict) and _alike(it, PLATFORM) for it in found.get("platforms", {}).values())
         and all(isinstance(it, dict) and is_number(it.get("round")) for it in found.get("history", []))
         and all(isinstance(it, dict) and _alike(it, {"times": 1}) for it in found.get("events", []))
     )
