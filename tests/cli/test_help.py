@@ -40,6 +40,18 @@ def test_shells_can_complete(fedrel):
     assert "--install-completion" in fedrel("--help").out
 
 
+SERVING = {("review",), ("explore",), ("watch",), ("coordinator", "start"), ("platform", "start")}
+
+
+def test_every_command_that_answers_can_answer_in_json():
+    without = {
+        path
+        for path, command in COMMANDS.items()
+        if not hasattr(command, "commands") and not any("--json" in it.opts for it in command.params)
+    }
+    assert without == SERVING, "these serve a page, or a node, until they are ended"
+
+
 WITHOUT_LOCKS = """
 import os, signal, sys
 sys.modules["fcntl"] = None  # as on Windows

@@ -105,3 +105,10 @@ def test_every_experiment_file_is_valid():
 def test_no_page_has_a_gap():
     for page in PAGES:
         assert not re.search(r"[A-Z]+_TABLE|TODO|TBD|XXX", page.read_text(encoding="utf-8"))
+
+
+def test_every_page_is_in_the_site_s_navigation():
+    named = set(re.findall(r"(?:- |: )([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} == {it for it in named if "/" not in it}
+    ours = {f"project/{page.relative_to(ROOT).as_posix().lower()}" for page in PAGES if page.parent.name != "docs"}
+    assert ours | {"project/security.md", "project/changelog.md"} == {it for it in named if "/" in it}

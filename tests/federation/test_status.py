@@ -4,6 +4,8 @@ import subprocess
 import sys
 from dataclasses import asdict
 
+import pytest
+
 from fedrel.federation.nodes.status import QUEUED, Status, read_status, status_file, status_files, write_status
 
 
@@ -28,6 +30,18 @@ def test_a_status_under_another_runs_name_is_empty(tmp_path):
     write_status(tmp_path / "b.status.json", asdict(Status("a")))
     (tmp_path / "c.status.json").write_text("[" * 100_000)
     assert read_status(tmp_path / "b.status.json") == read_status(tmp_path / "c.status.json") == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"history": [1]}, {"history": [{"round": "x"}]}, {"events": [None]}, {"events": [{"times": "x"}]}),
+        *({"events": {}}, {"cohort": "p0"}, {"platforms": {"p0": {"asked": "now"}}}),
+    ],
+)
+def test_a_tampered_status_is_empty(tmp_path, changes):
+    write_status(status_file(tmp_path, "a"), {**asdict(Status("a")), **changes})
+    assert read_status(tmp_path / "a.status.json") == {}
 
 
 def test_unknown_fields_of_a_status_are_ignored():

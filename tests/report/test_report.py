@@ -198,8 +198,11 @@ def page_of(folder: Path) -> tuple[str, Page]:
 
 def test_page_of_a_run_that_selects(tmp_path: Path) -> None:
     html, page = page_of(make_run(tmp_path / "run"))
-    order = ["pr", "rounds", "selection", "bytes", "platforms", "relations", "cases", "run", "time"]
+    order = ["pr", "relations", "cases", "rounds", "selection", "bytes", "platforms", "run", "time"]
     assert page.headings() == order
+    assert [it["href"] for it in page.all("a")][: len(order)] == [f"#{id_}" for id_ in order], "a contents list"
+    assert {str(it["href"])[1:] for it in page.all("a")} <= set(order), "links lead somewhere"
+    assert "platforms elect one sentence" in page.text and "elect, for every fact" in page.text
     assert len(page.all("h1")) == 1 and len(page.all("main")) == 1
     assert "lazy-mil on the built-in world, seed 7" in page.text
     for shown in ("0.612", "75%", "base rate 40%", "6.0 MB", "15.0 MB", "3 min 20 s", "1,234 sentences/s"):
@@ -211,7 +214,7 @@ def test_page_of_a_run_that_selects(tmp_path: Path) -> None:
 
 def test_page_of_a_run_that_does_not_select(tmp_path: Path) -> None:
     _, page = page_of(make_run(tmp_path / "run", selecting=False, platforms=130, relations=40))
-    assert page.headings() == ["pr", "rounds", "bytes", "platforms", "relations", "run", "time"]
+    assert page.headings() == ["pr", "relations", "rounds", "bytes", "platforms", "run", "time"]
     assert "none on opennre news, seed 7" in page.text
     assert "selection precision" not in page.text
     assert "dev P@mean" in page.text  # the axis of the metric that chose the round
@@ -233,6 +236,97 @@ def test_page_of_a_run_on_gold_data(tmp_path: Path, classes: int) -> None:
     assert "Shown are 100 of 130 platforms" in page.text
     visible = re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL)
     assert "fact" not in visible and "average precision" not in visible and "micro_f1 " not in visible
+
+
+def test_each_method_is_told_as_it_is(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    toml = (folder / "experiment.toml").read_text()
+    for name, settings, says, of in (
+        ("evidence", "early = 3", "by an absolute bar", "selected as stating their fact"),
+        ("evidence", "early = 0", "within a margin of the best evidence", "selected for training"),
+        ("one", "", "Each platform takes, of its own sentences", "selected for training"),
+        ("plugged-in", "", "that the method would select", "selected for training"),
+    ):
+        section = f'name = "{name}"\n{settings}'
+        (folder / "experiment.toml").write_text(toml.replace('name = "lazy-mil"', section))
+        text = " ".join(page_of(folder)[1].text.split())
+        assert says in text and f"Of the sentences {of}" in text, name
+        assert "most confident in" not in text
+
+
+def test_answers_without_a_model_stand_beside_the_score(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    assert "need no model" not in page_of(folder)[1].text, "a run of an earlier version"
+    dump(folder, "result.json", load(folder, "result.json") | {"trivial": {"constant": 0.0125, "frequency": 0.25}})
+    text = " ".join(page_of(folder)[1].text.split())
+    assert "lazy-mil0.612" in text.replace(" ", "") and "allcandidatesalike0.013" in text.replace(" ", "")
+    assert "relations by frequency" in text
+
+
+TENTHS = [
+    {"low": 0.2, "count": 40, "right": 10, "confidence": 0.24},
+    {"low": 0.9, "count": 10, "right": 9, "confidence": 0.93},
+]
+
+
+def test_confidences_are_drawn_against_what_is_right(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    calibration = {"test": {"ece_before": 0.5, "ece_after": 0.0625}, "dev": {}, "most": 0.97}
+    dump(folder, "result.json", load(folder, "result.json") | {"calibration": calibration})
+    dump(folder, "details.json", load(folder, "details.json") | {"reliability": TENTHS})
+    html, page = page_of(folder)
+    assert page.headings()[2] == "reliability"
+    drawing(html, "Share of predictions that are right, by confidence. 0.24: 25%; 0.93: 90%.")
+    text = " ".join(page.text.split())
+    assert "0.062" in text and "above 0.970" in text and "0.9 to 1.0" in text
+    dump(folder, "details.json", load(folder, "details.json") | {"reliability": [{"low": 1}]})
+    with pytest.raises(UserError, match="reliability is not in fedrel's format"):
+        write_report(folder)
+
+
+def mistake(relation: str = "born_in", truth: tuple[str, ...] = ()) -> dict[str, Any]:
+    quoted = {key: value for key, value in sentence(None, "Ada", "saw", "Oslo", HOSTILE).items() if key != "score"}
+    return {"relation": relation, "confidence": 0.875, "truth": list(truth), "sentences": [quoted], "of": 3}
+
+
+def test_mistakes_are_quoted_with_their_sentences(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    found = {"wrong": [mistake()] * 5, "missed": [mistake("lives_in", ("lives_in", "works_in"))]}
+    dump(folder, "details.json", load(folder, "details.json") | {"mistakes": found})
+    html, page = page_of(folder)
+    assert page.headings()[2] == "mistakes"
+    text = " ".join(page.text.split())
+    assert "Predicted, but not in test" in text and "In test, but not predicted" in text and "2 more" in text
+    assert "confidence 0.875; in test without a relation; 1 of 3 sentences" in text
+    assert "in test lives_in, works_in" in text
+    assert HOSTILE not in html
+    none: dict[str, list[object]] = {"wrong": [], "missed": []}
+    for nothing in (None, none):
+        dump(folder, "details.json", load(folder, "details.json") | {"mistakes": nothing})
+        assert "mistakes" not in page_of(folder)[1].headings()
+    dump(folder, "details.json", load(folder, "details.json") | {"mistakes": {"wrong": [{}], "missed": []}})
+    with pytest.raises(UserError, match="mistakes is not in fedrel's format"):
+        write_report(folder)
+
+
+def test_mistakes_of_a_gold_run_are_labels_taken_for_others(tmp_path: Path) -> None:
+    folder = make_classification(tmp_path / "run")
+    found = {"wrong": [mistake("works_for", ("NA",))], "missed": []}
+    dump(folder, "details.json", load(folder, "details.json") | {"mistakes": found})
+    html, page = page_of(folder)
+    assert "another label than the one predicted" in " ".join(page.text.split())
+    assert "Predicted, but not in test" not in page.text and "<script>" not in html
+
+
+def test_a_table_of_all_relations(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", relations=40)
+    details = load(folder, "details.json")
+    rows = [{**row, "predicted": 13, "right": 10, "precision": 10 / 13, "recall": 0.3} for row in details["relations"]]
+    rows[-1] |= {"predicted": 0, "right": 0, "precision": None, "recall": 0.0}
+    dump(folder, "details.json", details | {"relations": rows})
+    _, page = page_of(folder)
+    assert "All 40 relations" in page.text
+    assert page.text.count("0.769") == 8 + 7 + 39, "the best and worst eight, and all of them, but for the one without"
 
 
 def test_people_s_labels_stand_beside_distant_ones(tmp_path: Path) -> None:
@@ -303,7 +397,7 @@ def test_a_ranked_run_may_say_who_holds_what(tmp_path: Path) -> None:
     labels = {"p0": {"r1": 3, "odd": 1}, "p1": {"NA": 40}, "p2": {}}
     dump(folder, "details.json", {**load(folder, "details.json"), "labels": labels})
     html, page = page_of(folder)
-    order = ["pr", "rounds", "selection", "bytes", "platforms", "labels", "relations", "cases", "run", "time"]
+    order = ["pr", "relations", "cases", "rounds", "selection", "bytes", "platforms", "labels", "run", "time"]
     assert page.headings() == order
     words = texts(drawing(html, "Sentences of each of 3 labels that each of 3 platforms holds."))
     assert [word for word in words if word in ("NA", "r0", "r1", "odd")] == ["NA", "r1", "odd"]  # as the data has them

@@ -27,6 +27,7 @@ from fedrel.cli import (
     submitting,
     tune,
     verdicts,
+    watch,
 )
 from fedrel.cli.frame import guarded
 from fedrel.cli.help import shown_as_written
@@ -58,6 +59,7 @@ app.command("export")(guarded(export.export))
 app.command("improve")(guarded(improve.improve))
 app.command("review")(guarded(review.review))
 app.command("explore")(guarded(explore.explore))
+app.command("watch")(guarded(watch.watch))
 app.command("check-plugin")(guarded(check_plugin.check_plugin))
 for subcommand in (data.world, data.example, data.check, partition.partition):
     data_app.command(subcommand.__name__)(guarded(subcommand))

@@ -145,12 +145,16 @@ def backup(
     kit: Annotated[Path, typer.Argument(metavar="KIT")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
     passphrase_file: _Passphrase = None,
+    json_: _Json = False,
 ) -> None:
     """Back up a kit into one encrypted file: keys, certificates, policy, ledger and memory."""
     opened = _kits().open_kit(kit, dates=False)
     from fedrel.federation.kits import backup as backups
 
     count = backups.backup(opened, file, _passphrase(passphrase_file, twice=True))
+    if json_:
+        print_json(json.dumps({"file": str(file), "files": count, "name": opened.name}))
+        return
     tell(f"{file} contains {count} files of the kit of {opened.name}; it is useless without the passphrase.")
     tell(f"Restore it with: fedrel federation restore {_quoted(file)} NEW_FOLDER")
 
@@ -159,12 +163,16 @@ def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `backup`.")],
     folder: Annotated[Path, typer.Argument(metavar="KIT", help="A new folder.")],
     passphrase_file: _Passphrase = None,
+    json_: _Json = False,
 ) -> None:
     """Restore a kit from a backup."""
     _kits()
     from fedrel.federation.kits import backup as backups
 
     restored = backups.restore(file, folder, _passphrase(passphrase_file))
+    if json_:
+        print_json(json.dumps({"folder": str(folder), "name": restored.name, "role": restored.role}))
+        return
     tell(f"{folder} is the kit of {restored.name} ({restored.role}). Its ledger lacks what was sent after the backup.")
 
 

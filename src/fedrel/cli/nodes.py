@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedrel.cli.console import say, tell
+from fedrel.cli.console import print_json, say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.errors import UserError
 from fedrel.federation.nodes.status import read_status, status_files
@@ -18,6 +20,7 @@ from fedrel.util.escaping import shown
 from fedrel.util.files import Tail
 from fedrel.util.locks import require_locks
 from fedrel.util.units import format_bytes
+from fedrel.watch.states import rounds_done
 
 if TYPE_CHECKING:
     from fedrel.federation.kits.kit import Kit
@@ -111,15 +114,21 @@ def platform_check(
     carrier: CarrierName = "https",
     relay: RelayFolder = None,
     relay_user: RelayUser = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Check how well a platform's text and keys are protected on this machine, and what could be improved."""
     opened = _open(kit, "platform")
-    if data is not None:
-        _check_platform(opened, data)
-    _tell_certificate(opened)
-    problems = [*_tell_protection(), *_open_to_others([kit, *([data] if data else [])])]
-    if carrier == "nvflare":
-        problems += _flare_reads(kit, data, relay, relay_user)
+    with contextlib.redirect_stdout(sys.stderr) if json_ else contextlib.nullcontext():
+        if data is not None:
+            _check_platform(opened, data)
+        _tell_certificate(opened)
+        problems = [*_tell_protection(), *_open_to_others([kit, *([data] if data else [])])]
+        if carrier == "nvflare":
+            problems += _flare_reads(kit, data, relay, relay_user)
+    if json_:
+        until = opened.certificate.not_valid_after_utc.date().isoformat()
+        print_json(json.dumps({"name": opened.name, "certificate_until": until, "problems": problems}))
+        return
     for problem in problems:
         tell(f"  - {problem}", "yellow")
     tell("well protected" if not problems else f"{len(problems)} things could be improved", "bold")
@@ -214,7 +223,7 @@ def _line(status: dict[str, object]) -> str:
     score, metric = status["score"], status["metric"]
     dev = f", dev {metric} {score:.3f}" if isinstance(score, float) else ""
     why = f": {status['why']}" if status["why"] else ""
-    return f"{status['run']}: {status['state']}, round {status['round']} of {status['rounds']}{dev}{why}"
+    return f"{status['run']}: {status['state']}, rounds: {rounds_done(status)}{dev}{why}"
 
 
 class Departures:

@@ -14,6 +14,7 @@ from rich.text import Text
 from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import SURE
+from fedrel.evaluation.context import TRIVIAL
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.ranking import worth_showing
 from fedrel.experiment.results import read_json, read_result, read_rounds
@@ -89,14 +90,6 @@ def _reach_text(found: dict[str, Any], rounds: int) -> str:
     return f"{what} first reached in round {reached['round']}, after {sent} up and {received} down"
 
 
-_TRIVIAL = {  # answers that need no model
-    "constant": "all candidates alike",
-    "frequency": "relations by frequency",
-    "majority": "the most frequent label",
-    "related": "the most frequent relation",
-}
-
-
 def show_result(result: dict[str, Any]) -> None:
     """Prints the scores of a run and, below, what they should be read beside: intervals, trivial answers, warnings."""
     out.print(_scores(result))
@@ -164,7 +157,7 @@ def _notes(result: dict[str, Any]) -> list[str]:
         for split, ends in result.get("intervals", {}).items()
         if ends
     ]
-    trivial = [f"{_TRIVIAL[answer]} {score:.3f}" for answer, score in result.get("trivial", {}).items()]
+    trivial = [f"{TRIVIAL[answer]} {score:.3f}" for answer, score in result.get("trivial", {}).items()]
     notes = [
         *([f"{', '.join(intervals)} (95 %, by bootstrap)"] if intervals else []),
         *([f"answers that need no model, test {chosen}: {', '.join(trivial)}"] if trivial else []),

@@ -18,13 +18,16 @@ from fedrel import config
 from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.cli.run import Settings
+from fedrel.cli.watch import view_of
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import complete, read_experiment
 from fedrel.experiment.fitted import fitted
-from fedrel.federation.nodes.status import ALIVE, ENDED, QUEUED
+from fedrel.experiment.loggers import refuse_loggers
 from fedrel.util.escaping import shown
 from fedrel.util.files import run_name
 from fedrel.util.units import format_bytes
+from fedrel.watch.states import ENDED, QUEUED, rounds_done
+from fedrel.watch.view import Run, View
 
 if TYPE_CHECKING:
     from fedrel.federation.https.session import Session
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
 KitFolder = Annotated[Path, typer.Argument(help="An admin's kit; for `status`, a viewer's is enough.")]
 _LOOK = 0.5  # seconds between status requests
 _STOP = 60.0  # seconds that a run has to end
-_OLD = 30.0  # seconds without a heartbeat, after which the status mentions it
 _CELL = 300  # characters of a table cell
 
 
@@ -76,6 +78,7 @@ def _settings(path: Path | None, given: list[str]) -> config.Experiment:
     read_experiment(path, given)  # reports a mistake in the file with its line
     table, _ = config.read_table(path)
     settings = fitted(complete(config.parse(federated(config.override(table, given)), "the experiment")), say=say)
+    refuse_loggers(settings)
     return replace(settings, data=replace(settings.data, path=""))  # each party has its own
 
 
@@ -130,7 +133,7 @@ def _line(status: dict[str, Any]) -> str:
     score = status.get("score")
     dev = f", dev {status['metric']} {score:.3f}" if isinstance(score, float) else ""
     why = f": {shown(str(status['why']), _CELL)}" if status.get("why") else ""
-    return f"{status['run']}: {status['state']}, round {status['round']} of {status.get('rounds') or '…'}{dev}{why}"
+    return f"{status['run']}: {status['state']}, rounds: {rounds_done(status)}{dev}{why}"
 
 
 def _present(kit: Kit, status: dict[str, Any], json_: bool) -> None:
@@ -163,65 +166,54 @@ def status(
             print_json(json.dumps({"runs": found["runs"], "connected": found["connected"]}, indent=1))
             return
         if not watch:
-            out.print(tables(session.look()))
+            out.print(tables(view_of(session, time.time())))
             return
         with Live(console=out, auto_refresh=False) as live:
             while True:
-                live.update(tables(session.look()), refresh=True)
+                live.update(tables(view_of(session, time.time())), refresh=True)
                 time.sleep(2 * _LOOK)
 
 
-def tables(found: dict[str, Any]) -> Table:
+def tables(found: View) -> Table:
     """The status as tables. Its texts may be untrusted: markup and control characters in them are shown literally."""
     grid = Table.grid(padding=(1, 0))
     table = Table("run", "state", "round", "dev", "best", "doing")
-    for it in found["runs"]:
-        table.add_row(*(Text(shown(cell, _CELL)) for cell in _row(it)))
-    if not found["runs"]:
+    for run in found.runs:
+        table.add_row(*(Text(shown(cell, _CELL)) for cell in _row(run)))
+    if not found.runs:
         table.add_row("no run", "", "", "", "", "")
     grid.add_row(table)
-    # A platform's numbers are those of the run at work, or else of the latest run.
-    in_order = sorted(found["runs"], key=lambda it: (it["state"] in ALIVE, it.get("beat") or 0.0))
-    of_runs = {name: entry for it in in_order for name, entry in (it.get("platforms") or {}).items()}
-    parties = Table("platform", "connected", "last reply", "sent", "failures", "outliers", "last problem")
-    for name in sorted(found["connected"].keys() | of_runs.keys()):
-        mine = of_runs.get(name, {})
-        seen = datetime.fromtimestamp(mine["seen"], UTC).strftime("%H:%M:%S UTC") if mine.get("seen") else ""
-        failures, suspicions = mine.get("failures", 0), mine.get("suspicions", 0)
-        problem = "; ".join(str(mine[kind]) for kind in ("suspicion", "why") if mine.get(kind))
+    parties = Table("platform", "connected", "state", "last reply", "sent", "failures", "outliers", "last problem")
+    for it in found.platforms:
+        seen = datetime.fromtimestamp(it.seen, UTC).strftime("%H:%M:%S UTC") if it.seen else ""
         parties.add_row(
-            Text(shown(name, 60)),
-            Text("yes", "green") if name in found["connected"] else Text("no", "red"),
+            Text(shown(it.name, 60)),
+            Text("yes", "green") if it.connected else Text("no", "red"),
+            Text(it.state),
             Text(seen),
-            Text(format_bytes(mine.get("bytes", 0)) if mine else ""),
-            Text(str(failures), "red" if failures else ""),
-            Text(str(suspicions), "red" if suspicions else ""),
-            Text(shown(problem, _CELL)),
+            Text(format_bytes(it.sent) if it.sent else ""),
+            Text(str(it.failures), "red" if it.failures else ""),
+            Text(str(it.outliers), "red" if it.outliers else ""),
+            Text(shown(it.problem, _CELL)),
         )
     grid.add_row(parties)
     return grid
 
 
-def _row(it: dict[str, Any]) -> tuple[str, ...]:
-    score, state = it.get("score"), str(it["state"])
-    doing = it.get("why") or (it.get("doing", "") if state not in ENDED else "")
-    if state == QUEUED:
-        doing = f"{it.get('place', 0)} ahead of it"
-    elif state not in ENDED and it.get("silent", 0.0) > _OLD:
-        doing = f"{doing} (no heartbeat for {it['silent']:.0f} s)".strip()
-    return (
-        str(it["run"]),
-        state,
-        f"{it['round']} of {it['rounds']}" if it.get("rounds") else "not started",
-        f"{it['metric']} {score:.3f}" if isinstance(score, float) else "",
-        str(it.get("best_round") or ""),
-        str(doing),
-    )
+def _row(run: Run) -> tuple[str, ...]:
+    doing = run.why or run.doing
+    if run.state == QUEUED:
+        doing = f"{run.place} ahead of it"
+    elif run.is_silent:
+        doing = f"{doing} (no heartbeat for {run.silent:.0f} s)".strip()
+    score = "" if run.score is None else f"{run.metric} {run.score:.3f}"
+    return run.name, run.state, run.done, score, str(run.best_round or ""), doing
 
 
 def stop(
     kit: KitFolder,
     run: Annotated[str, typer.Argument(help="The run to stop; may be omitted if there is only one.")] = "",
+    json_: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Stop a run. It can be resumed later."""
     opened = _open(kit)
@@ -238,6 +230,9 @@ def stop(
         until = time.monotonic() + _STOP
         while time.monotonic() < until and (session.state(chosen) or {"state": "stopped"})["state"] not in ENDED:
             time.sleep(_LOOK)
+    if json_:
+        print_json(json.dumps({"run": chosen}))
+        return
     tell(f"{chosen} was stopped; resume it with: fedrel submit {kit} --resume {chosen}")
 
 

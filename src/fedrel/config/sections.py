@@ -186,6 +186,14 @@ class Privacy:
 
 
 @dataclass(frozen=True)
+class Report:
+    """Where the rounds and scores of a run are logged, beside its own folder; of a run in one process."""
+
+    tensorboard: bool = False  # event files in the folder's tensorboard/
+    mlflow: str = ""  # a tracking server's address, or a file, which is made; empty: none
+
+
+@dataclass(frozen=True)
 class Experiment:
     seed: int = 1
     data: Data = field(default_factory=Data)
@@ -197,3 +205,4 @@ class Experiment:
     robust: Robust = field(default_factory=Robust)
     privacy: Privacy = field(default_factory=Privacy)
     engine: Engine = field(default_factory=Engine)
+    report: Report = field(default_factory=Report)

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]
 
 SURE = 0.9  # what people ask for; a dev set that supports less has too few facts to tell how far confidences are off
-_BINS = 15
+_BINS, _TENTHS = 15, 10
 _STEPS = 100  # of Newton's method, which needs about ten
 _SMALLEST = 1e-10  # step size at which the line search gives up
 BEND = 0.5  # log-odds over which confidences bend towards the highest
@@ -100,6 +100,19 @@ def ece(confidence: Floats, right: Bools, times: Ints | None = None) -> float:
     size = np.bincount(place, times, _BINS)
     gap = np.abs(np.bincount(place, right * times, _BINS) - np.bincount(place, confidence * times, _BINS))
     return float(gap[size > 0].sum() / times.sum()) if len(confidence) else 0.0
+
+
+def reliability(confidence: Floats, right: Bools, times: Ints) -> list[dict[str, float]]:
+    """For each tenth of confidences that has any: how many there are, `count`, how many of them are `right`, and their
+    mean `confidence`. Arguments as in `ece`.
+    """
+    place = np.minimum((confidence * _TENTHS).astype(int), _TENTHS - 1)
+    sums = [np.bincount(place, it, _TENTHS) for it in (times, right * times, confidence * times)]
+    return [
+        {"low": n / _TENTHS, "count": int(size), "right": int(hits), "confidence": float(total / size)}
+        for n, (size, hits, total) in enumerate(zip(*sums, strict=True))
+        if size
+    ]
 
 
 def sigmoid(log_odds: Floats) -> npt.NDArray[np.float64]:

@@ -19,6 +19,12 @@ from fedrel.evaluation.ranking import Bools, Ranking
 Floats = npt.NDArray[np.floating]
 Interval = tuple[float, float]
 
+TRIVIAL = {  # answers that need no model, in words
+    "constant": "all candidates alike",
+    "frequency": "relations by frequency",
+    "majority": "the most frequent label",
+    "related": "the most frequent relation",
+}
 _DRAWS, _SEED = 500, 1
 _ENDS = (2.5, 97.5)  # percentiles
 

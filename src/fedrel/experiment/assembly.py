@@ -29,6 +29,7 @@ from fedrel.errors import UserError, suggest
 from fedrel.evaluation.federated import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.experiment.fitted import fitted
+from fedrel.experiment.loggers import require_loggers
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.experiment.starting import Start, settings_from
@@ -191,6 +192,7 @@ def complete(experiment: Experiment) -> Experiment:
     if objection := objection or objection_to_sums(method_of(experiment)[0], experiment):
         raise UserError(objection)
     require_metric(experiment.training.metric)
+    require_loggers(experiment)
     return replace(experiment, method={"name": experiment.method["name"], **vars(algorithm)})
 
 

@@ -16,10 +16,12 @@ from typing import Any
 
 from fedrel.config import Experiment
 from fedrel.errors import DivergedError, UserError
+from fedrel.experiment.loggers import MLFLOW, TENSORBOARD
+from fedrel.experiment.sign_of_life import FILE as PROGRESS
 
 SMALLER = 0.3  # times the learning rate, for the next attempt
 _FOLDER = "diverged-"
-_KEPT = ("experiment.toml", "metrics.jsonl", "ledger.jsonl")
+_KEPT = ("experiment.toml", "metrics.jsonl", "ledger.jsonl", TENSORBOARD, MLFLOW)
 _ROUNDS = 3  # in a row with a loss beyond the limit; a single one may be chance, where few platforms take part
 
 
@@ -62,6 +64,7 @@ def begin_again(experiment: Experiment, folder: Path, error: DivergedError) -> E
                 (folder / name).rename(aside / name)
         (aside / "why.json").write_text(json.dumps({"lr": lr, "why": str(error)}))
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+        (folder / PROGRESS).unlink(missing_ok=True)
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror or problem}") from None
     return replace(experiment, training=replace(experiment.training, lr=lr * SMALLER, lr_auto=False))

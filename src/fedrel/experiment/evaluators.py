@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedrel.data.store import Ints, Split
 from fedrel.errors import DivergedError, UserError
-from fedrel.evaluation.calibration import Bools, Floats, candidates
+from fedrel.evaluation.calibration import Bools, Calibration, Floats, candidates
 from fedrel.evaluation.classification import Counts, metrics_of
 from fedrel.evaluation.context import (
     Interval,
@@ -24,10 +24,13 @@ from fedrel.evaluation.context import (
     trivial_labels,
     trivial_rankings,
 )
+from fedrel.evaluation.cut import best_cut, counts_by_relation, with_counts
 from fedrel.evaluation.federated import pooled, pooled_confusion
+from fedrel.evaluation.heldout import by_relation
 from fedrel.evaluation.histograms import Histogram, bin_centres
 from fedrel.evaluation.task import Classification
 from fedrel.experiment.assembly import Setup
+from fedrel.experiment.mistakes import mistakes
 from fedrel.experiment.sampled_na import na_weight
 from fedrel.learning.named import Named
 from fedrel.protocol.records import named_in
@@ -63,6 +66,15 @@ class Evaluated(Protocol):
 
     def trivial(self) -> dict[str, float]:
         """The run's metric, for answers that need no model."""
+
+    def cut(self) -> float | None:
+        """The score from which on predictions of facts have the best F1; None: not known, or labels are gold."""
+
+    def predictions(self, cut: float | None) -> dict[str, Any]:
+        """Of `details`: `relations` with precision and recall where the ranking is cut there, if that is known."""
+
+    def mistakes(self, calibration: Calibration, cut: float | None) -> dict[str, Any] | None:
+        """What is wrong, with sentences; None: they are not in this process alone."""
 
 
 def evaluate(setup: Setup, split: str, weights: Named, poll: Poll, *, when: str) -> Evaluated:
@@ -123,6 +135,22 @@ class _Here:
             return trivial_labels(self._metric, self._labels, known, classes, na=dataset.has_na) if len(known) else {}
         return trivial_rankings(self._metric, self.scores.shape, self.split.facts, known)
 
+    def cut(self) -> float | None:
+        if isinstance(self.setup.evaluation, Classification):
+            return None
+        return best_cut(self.scores, self.split.facts)
+
+    def predictions(self, cut: float | None) -> dict[str, Any]:
+        if cut is None:
+            return {}
+        relations = self.setup.dataset.relations
+        counts = counts_by_relation(self.scores, self.split.facts, relations, cut)
+        return {"relations": with_counts(by_relation(self.scores, self.split.facts, relations), counts), "cut": cut}
+
+    def mistakes(self, calibration: Calibration, cut: float | None) -> dict[str, Any] | None:
+        """Of test, where the text of all platforms is in this process: a coordinator's report quotes nothing."""
+        return mistakes(self.setup, self.scores, calibration, cut) if self.setup.sites.here else None
+
     @property
     def _labels(self) -> Ints:
         return np.asarray(self.split.labels).astype(np.int64)
@@ -160,6 +188,16 @@ class _OnPlatforms:
 
     def trivial(self) -> dict[str, float]:
         return {}
+
+    def cut(self) -> float | None:
+        return None
+
+    def predictions(self, cut: float | None) -> dict[str, Any]:
+        """Nothing: no platform says which relation a score is of."""
+        return {}
+
+    def mistakes(self, calibration: Calibration, cut: float | None) -> dict[str, Any] | None:
+        return None
 
     def _require(self, something: int) -> None:
         if not something and not self.without:

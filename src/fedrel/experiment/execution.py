@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,17 +24,19 @@ from fedrel.engines.ray import Plan, RayEngine
 from fedrel.engines.screening import Screen, Suspicion, summary
 from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
-from fedrel.evaluation.calibration import fit_calibration
+from fedrel.evaluation.calibration import fit_calibration, reliability
 from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
 from fedrel.experiment.divergence import LossLimit, past_attempts, require_free
 from fedrel.experiment.evaluators import Evaluated, evaluate
 from fedrel.experiment.judged import Trusted, human_scores
+from fedrel.experiment.loggers import Loggers
 from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
 from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
+from fedrel.experiment.sign_of_life import SignOfLife
 from fedrel.experiment.standing import Progress, Standing
 from fedrel.experiment.sums import sum_notes
 from fedrel.experiment.views import choose_view
@@ -74,7 +77,9 @@ class Execution:
         """
         self.setup = setup
         self.out = out
-        self.tick = tick
+        self._sign = SignOfLife(out if engine is None else None)  # a coordinator writes a status of its own
+        self._loggers = Loggers(setup.experiment, say)
+        self.tick = partial(self._tick, tick)
         self.saved_rounds = 0  # what a resumed run would go on from
         self.standing = Standing(data=setup.dataset.folder.name)
         half = setup.experiment.engine.transport == "half"
@@ -90,7 +95,7 @@ class Execution:
         self._suspicions: list[Suspicion] = []
         self._suspected: set[tuple[str, str]] = set()  # who, and of what, as far as somebody was told
         self._say, self._on_suspicion = say, on_suspicion
-        setup.model.on_read = reading_watcher(tick, say)
+        setup.model.on_read = reading_watcher(self.tick, say)
         self._trusted = Trusted.of(setup)
         self._can_choose = self._trusted is not None or dev_can_choose(setup.dataset)
         self._loss_limit = LossLimit(len(setup.dataset.relations)) if watch_loss else None
@@ -110,11 +115,14 @@ class Execution:
                 half=half,
             )
         )
-        self._engine.listen(self._note_upload, lambda ask, platform: tick(f"{ask.task} {platform}"))
+        self._engine.listen(self._note_upload, lambda ask, platform: self.tick(f"{ask.task} {platform}"))
         if resume:
             self._go_on()
         else:
             self._begin()
+        resumed = self.standing.rounds if resume else None
+        self._sign.begin(resumed)
+        self._loggers.begin(out, resumed)
 
     # -- the folder -------------------------------------------------------------------------------------------
 
@@ -183,15 +191,20 @@ class Execution:
         self._screen.forget()
         todo = range(standing.rounds, training.rounds)
         try:
-            for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
-                progress = self._close(done)
-                self._require_convergence(progress.line)
-                yield progress
-                if self._stopped():
-                    return
+            with self._sign.at_work(self._loggers.close):
+                for done in run(setup.algorithm, self._exchange, setup.sampler, setup.hub, self.state, todo):
+                    progress = self._close(done)
+                    self._require_convergence(progress.line)
+                    yield progress
+                    if self._stopped():
+                        return
         except UserError:
             self.close()
             raise
+
+    def _tick(self, tell: Callable[[str], None], what: str) -> None:
+        self._sign.doing(what)
+        tell(what)
 
     def _close(self, done: Completed) -> Progress:
         """Scores the round on dev, then writes it down: first the log, then the checkpoint that makes it count. If too
@@ -255,6 +268,7 @@ class Execution:
         standing.seconds += time.perf_counter() - begin + done.seconds
         _append(self.out / "ledger.jsonl", self._pending)
         _append(self.out / "metrics.jsonl", [json.dumps(line) + "\n"])
+        self._loggers.round(line)
         self._pending, self._losses, self._trainers, self._suspicions = [], [], set(), []
         self._screen.settle()
         saving = time.perf_counter()
@@ -262,6 +276,7 @@ class Execution:
             self._save(self.out)
         standing.add("checkpoint", time.perf_counter() - saving)
         kept = standing.best_score if self._can_choose else score
+        self._sign.round_done(standing.rounds, standing.best_round, kept)
         return Progress(line, standing.best_round, kept, self._stopped())
 
     def _require_convergence(self, line: dict[str, Any]) -> None:
@@ -353,7 +368,7 @@ class Execution:
             on_dev = choose_view(setup, lambda: self._evaluate("dev", best, standing.rounds))
             guesses = on_dev.guesses()
             evaluated = self._evaluate("test", best, standing.rounds)
-            calibration = fit_calibration(guesses.scores, guesses.right, guesses.times)
+            calibration, cut = fit_calibration(guesses.scores, guesses.right, guesses.times), on_dev.cut()
             test, guesses = evaluated.metrics(), evaluated.guesses()
             human = human_scores(setup, best)
             if human is not None:
@@ -375,6 +390,9 @@ class Execution:
         save_model(self.out / "model", setup, best, calibration)
         details = {
             **evaluated.details(),
+            **evaluated.predictions(cut),
+            "reliability": reliability(calibration.confidence(guesses.scores), guesses.right, guesses.times),
+            "mistakes": evaluated.mistakes(calibration, cut),
             "labels": labels_held(setup),
             "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
             "held": dict(setup.sites.sizes),
@@ -424,6 +442,8 @@ class Execution:
         if setup.at_home:
             result["held_out"] = held_out(setup, best_line, evaluated)
         write_atomic(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        self._sign.finished()
+        self._loggers.finish(result)
         self.close()
         return result
 
@@ -461,9 +481,10 @@ def _plan(setup: Setup) -> Plan:
 
 def rebuild(experiment: config.Experiment, secret: bytes) -> tuple[str, Simulator]:
     """In another process: the digest of the data it finds, and all platforms of the same experiment. Sentences that
-    people judged are not looked for there: nothing is scored by them.
+    people judged are not looked for there: nothing is scored by them, nor logged.
     """
-    setup = prepare(replace(experiment, data=replace(experiment.data, human="", trusted="")))
+    data = replace(experiment.data, human="", trusted="")
+    setup = prepare(replace(experiment, data=data, report=config.Report()))
     setup.sites.secret = secret
     return setup.dataset.folder.name, Simulator(
         setup.algorithm, setup.sites, half=experiment.engine.transport == "half"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedrel.report.drawing import FIRST, INK, MUTED, SECOND, drawing, printable, shortened, svg_element
+from fedrel.evaluation.context import share_interval
+from fedrel.report.drawing import FIRST, GRID, INK, MUTED, SECOND, drawing, printable, shortened, svg_element
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,6 +93,26 @@ def bytes_chart(rounds: Sequence[Mapping[str, Any]]) -> str:
         _whole_numbers(axes, numbers[0], numbers[-1])
         figure.legend(loc="outside upper left", ncols=2)
         return svg_element(figure, "bytes", f"Traffic of each round, up and down, at most {most / size:.1f} {unit}.")
+
+
+def reliability_chart(tenths: Sequence[Mapping[str, float]]) -> str:
+    """For each tenth of confidences, the share that is right (dots, with 95 % intervals), and how many there are (bars,
+    not to scale).
+    """
+    confidence = [it["confidence"] for it in tenths]
+    right = [it["right"] / it["count"] for it in tenths]
+    most = max(it["count"] for it in tenths)
+    with drawing(265) as figure:
+        axes = figure.add_subplot()
+        lows = [it["low"] + 0.05 for it in tenths]
+        axes.bar(lows, [0.3 * it["count"] / most for it in tenths], width=0.084, color=GRID, zorder=0)
+        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (2, 2)))
+        for x, it in zip(confidence, tenths, strict=True):
+            axes.plot([x, x], share_interval(int(it["right"]), int(it["count"])), color=FIRST, linewidth=1.2)
+        axes.plot(confidence, right, "o", color=FIRST, markersize=6)
+        axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="confidence", ylabel="share that is right")
+        said = "; ".join(f"{x:.2f}: {y:.0%}" for x, y in zip(confidence, right, strict=True))
+        return svg_element(figure, "reliability", f"Share of predictions that are right, by confidence. {said}.")
 
 
 def participation_chart(participation: Mapping[str, int], held: Mapping[str, int]) -> str:

@@ -6,14 +6,16 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
+from fedrel.evaluation.context import TRIVIAL
 from fedrel.evaluation.ranking import worth_showing
 from fedrel.report import charts
 from fedrel.report.heatmap_svg import confusion_chart, labels_chart
+from fedrel.report.methods import how_it_selects, what_it_does, what_selection_measures
+from fedrel.report.quoted import example_of, mistakes
 from fedrel.util.escaping import shown
 from fedrel.util.files import write_atomic
 from fedrel.util.templates import environment
@@ -84,8 +86,9 @@ def _contents(folder: Path) -> dict[str, Any]:
     meanings = _MEANINGS if details["data"].get("na", True) else _MEANINGS | _WITHOUT_NA
     rows = details["classes"] if classified else details["relations"]
     shown_metrics = worth_showing(result["test"])
+    tenths = _tenths(folder, details.get("reliability", []))
     ranked = [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
-    return {
+    found = {
         "result": result,
         "doubts": [shown(warning) for warning in result.get("too_little", [])],
         "metric": metric,
@@ -96,21 +99,53 @@ def _contents(folder: Path) -> dict[str, Any]:
         "scores": [_score_tile(name, meanings[name], result, metric) for name in meanings if name in shown_metrics],
         "warm_up": any(not line["selection"] for line in rounds),
         "losses": any(line["loss"] is not None for line in rounds),
-        "charts": _charts(details, rounds, metric, result["best_round"]),
+        "charts": _charts(details, tenths, rounds, metric, result["best_round"]),
         "named_platforms": charts.NAMED_PLATFORMS,
         "participation": [(name, details["participation"].get(name, 0), count) for name, count in held.items()],
         "labelled_platforms": len(details.get("labels", ())),
         "classified": classified,
         "ranked": ranked,
         "ends": [ranked] if len(ranked) <= 2 * _ENDS else [ranked[:_ENDS], ranked[-_ENDS:]],
+        "counted": all("predicted" in row for row in ranked),
         "mix_up": _mix_up(details["confusion"]) if classified else None,
+        "method": what_it_does(result["method"]),
+        "selects": how_it_selects(experiment.get("method", {})),
+        "selected": what_selection_measures(experiment.get("method", {})),
+        "trivial": [(TRIVIAL.get(name, name), score) for name, score in result.get("trivial", {}).items()],
+        "tenths": tenths,
+        "calibration": result.get("calibration"),
+        "mistakes": mistakes(folder / "details.json", details.get("mistakes")),
         "audit": _audit(folder),
-        "examples": [_example(example) for example in details["examples"]],
+        "examples": [example_of(example) for example in details["examples"]],
         "sections": _sections(experiment),
         "toml": toml,
         "phases": _phases(result["seconds"]),
         "profile": _profile(result.get("profile", {})),
     }
+    return {**found, "contents": _contents_list(found), "scores_at": "classes" if classified else "pr"}
+
+
+def _contents_list(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The parts that the page has, in its order: (id, title)."""
+    drawn, ranking = found["charts"], not found["classified"]
+    parts = [
+        ("classes", "Scores by label", found["classified"]),
+        ("confusion", "Which label is taken for which", drawn["confusion"]),
+        ("pr", "Precision and recall", ranking),
+        ("relations", "Relations", ranking and found["ranked"]),
+        ("reliability", "Confidences", drawn["reliability"]),
+        ("mistakes", "Mistakes on test", found["mistakes"]),
+        ("cases", "Selected and rejected", found["examples"]),
+        ("rounds", "Score over rounds", True),
+        ("selection", "Selection precision", drawn["selection"]),
+        ("bytes", "Bytes", True),
+        ("platforms", "Platforms", True),
+        ("labels", "Who holds what", drawn["labels"]),
+        ("audit", "What could be found out", found["audit"]),
+        ("run", "What was run", True),
+        ("time", "Time", True),
+    ]
+    return [(id_, title) for id_, title, is_there in parts if is_there]
 
 
 def _text(folder: Path, name: str) -> str:
@@ -148,6 +183,14 @@ def _details(folder: Path) -> dict[str, Any]:
     if not all(_is_count(count) for counts in held.values() for count in counts.values()):
         raise UserError(f"{path}: unreadable (labels has a value that is not a count)")
     return details
+
+
+def _tenths(folder: Path, found: Any) -> list[dict[str, float]]:
+    """Confidences in tenths, with how many were right."""
+    try:
+        return [{name: float(it[name]) for name in ("low", "count", "right", "confidence")} for it in found]
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{folder / 'details.json'}: unreadable (reliability is not in fedrel's format)") from None
 
 
 def _audit(folder: Path) -> dict[str, Any] | None:
@@ -234,11 +277,12 @@ def _score_tile(name: str, meaning: str, result: Mapping[str, Any], chooses: str
         "chooses": name == chooses,
         "interval": result.get("intervals", {}).get("test") if name == chooses else None,
         "dev_interval": result.get("intervals", {}).get("dev") if name == chooses else None,
-        "trivial": max(result.get("trivial", {}).values(), default=None) if name == chooses else None,
     }
 
 
-def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: str, best: int) -> dict[str, Any]:
+def _charts(
+    details: Mapping[str, Any], tenths: list[dict[str, float]], rounds: list[dict[str, Any]], metric: str, best: int
+) -> dict[str, Any]:
     """SVG by name, or None for a chart without data. They may be Markup, since charts escape their text."""
     from markupsafe import Markup
 
@@ -255,6 +299,7 @@ def _charts(details: Mapping[str, Any], rounds: list[dict[str, Any]], metric: st
         "selection": charts.selection_chart(rounds) if any(line["selection"] for line in rounds) else None,
         "bytes": charts.bytes_chart(rounds),
         "platforms": charts.participation_chart(details["participation"], details["held"]),
+        "reliability": charts.reliability_chart(tenths) if tenths else None,
     }
     return {name: svg and Markup(svg) for name, svg in drawn.items()}
 
@@ -269,34 +314,6 @@ def _mix_up(confusion: Mapping[str, Any]) -> dict[str, Any] | None:
         if count and row != column
     ]
     return max(wrong, key=lambda mistake: mistake["count"], default=None)
-
-
-def _example(example: Mapping[str, Any]) -> dict[str, Any]:
-    """A fact with the names from its first selected sentence: the ids of a knowledge base say little to a reader."""
-    first = example["selected"][0]
-    sentences = [
-        {**sentence, "selected": group == "selected", "parts": list(_parts(sentence))}
-        for group in ("selected", "rejected")
-        for sentence in example[group]
-    ]
-    head, tail = (" ".join(first["tokens"][slice(*first[role])]) for role in ("head", "tail"))
-    return {
-        "head": head or example["head"],
-        "tail": tail or example["tail"],
-        "relation": example["relation"],
-        "ids": (example["head"], example["tail"]),
-        "sentences": sentences,
-    }
-
-
-def _parts(sentence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The sentence as parts (role, text); the role is head, tail, "head tail" where they overlap, or ""."""
-
-    def role(place: int) -> str:
-        return " ".join(role for role in ("head", "tail") if sentence[role][0] <= place < sentence[role][1])
-
-    for name, places in groupby(range(len(sentence["tokens"])), role):
-        yield name, " ".join(sentence["tokens"][place] for place in places)
 
 
 def _sections(experiment: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:

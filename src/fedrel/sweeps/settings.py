@@ -139,6 +139,7 @@ def digest(experiment: config.Experiment) -> str:
     """
     table = config.to_table(experiment)
     table.pop("engine")  # affects speed, not results
+    table.pop("report")  # nor does where a run is logged
     table["data"] = {**vars(experiment.data), "content": fingerprint(experiment.data)}
     if Path(experiment.extractor.vectors).is_file():
         table["vectors"] = hashlib.sha256(Path(experiment.extractor.vectors).read_bytes()).hexdigest()

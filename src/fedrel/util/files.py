@@ -191,11 +191,24 @@ def run_folder(folder: Path, name: str) -> Path:
 
 
 class Tail:
-    """Follows the lines that are appended to a file from now on; the file need not exist yet."""
+    """Follows the lines that are appended to a file, from now on or, if `whole`, from its beginning; the file need not
+    exist yet.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, whole: bool = False) -> None:
         self.path = path
-        self._place = path.stat().st_size if path.exists() else 0
+        self._place = path.stat().st_size if path.exists() and not whole else 0
+        self._is = self._identity()
+
+    def is_other(self) -> bool:
+        """Whether the file was replaced or cut since the last line; then the next call begins at its beginning."""
+        now = self._identity()
+        if now is not None and (self._is is None or now[0] == self._is[0]) and now[1] >= self._place:
+            self._is = now
+            return False
+        replaced = self._is is not None
+        self._is, self._place = now, 0
+        return replaced
 
     def lines(self) -> Iterator[bytes]:
         """The complete lines appended since the last call; an unfinished one waits for the next call."""
@@ -208,3 +221,11 @@ class Tail:
                     return
                 self._place += len(line)
                 yield line
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Its inode and its size."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size

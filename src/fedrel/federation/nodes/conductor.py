@@ -28,19 +28,22 @@ from fedrel.engines.screening import Suspicion
 from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.divergence import begin_again
 from fedrel.experiment.execution import Execution
+from fedrel.experiment.loggers import refuse_loggers
 from fedrel.experiment.parties import Coordination, coordinate
 from fedrel.experiment.starting import IN_FEDERATION
 from fedrel.federation.channel import Channel, ClosedError
 from fedrel.federation.kits.kit import open_kit
-from fedrel.federation.nodes.exchange import REFUSES, TICK, Exchange, Sealed, StoppedError
+from fedrel.federation.nodes.exchange import TICK, Exchange, Sealed, StoppedError
 from fedrel.federation.nodes.processes import NO_SPACE
-from fedrel.federation.nodes.status import Status, read_status, status_file, write_status
+from fedrel.federation.nodes.status import PLATFORM, Status, read_status, status_file, write_status
 from fedrel.federation.signing import BEGIN, Verifier
 from fedrel.federation.summing import verified_by
 from fedrel.protocol.codec import Payload, encode
 from fedrel.protocol.replies import BadReplyError
 from fedrel.protocol.sum_messages import context
 from fedrel.report.page import write_report
+from fedrel.watch.history import extended
+from fedrel.watch.states import REFUSES
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _BEAT = 1.0  # seconds between heartbeats
@@ -59,8 +62,12 @@ class Conductor:
         self.run = str(told["run"])
         self.folder = Path(told["runs"]) / self.run
         self.status = Status.from_json(read_status(self.status_file))
+        if self.status.attempt:
+            self.status.note("begun again", why="the coordinator's process had ended")
         self._new_attempt()
         self.status.place, self.status.folder = 0, str(self.folder)
+        for name, mine in self.status.platforms.items():
+            self.status.platforms[name] = {**PLATFORM, **mine, "asked": 0.0}
         self.coordination: Coordination | None = None
         self.failures: dict[str, int] = {}  # how often a platform has failed to begin
         self.refused: dict[str, tuple[int, int]] = {}  # in a row, for a round; with all failures of the platform so far
@@ -113,6 +120,8 @@ class Conductor:
                 self.status.run_id = secrets.token_hex(16)
                 self.status.round, self.status.best_round, self.status.score = 0, 0, None
                 self.coordination, self.failures = None, {}
+                self.status.history, self.status.cohort = [], []
+                self.status.note("begun again with a smaller learning rate", why=str(error)[:_MOST_WHY])
                 self._new_attempt()
                 self._say("starting", f"{error}; beginning again with training.lr={lowered.training.lr:g}")
 
@@ -130,7 +139,7 @@ class Conductor:
         if not names:
             raise UserError("the federation has no platform; add one with `fedrel federation add`")
         for name in names:
-            self.status.platforms.setdefault(name, {"bytes": 0, "failures": 0, "seen": 0.0, "why": ""})
+            self.status.platforms.setdefault(name, dict(PLATFORM))
         self._say("starting", "")
         coordination = self.coordination = coordinate(experiment, Path(self.told["data"]), names)
         training, settings = coordination.setup.experiment.training, coordination.setup.experiment.engine
@@ -225,14 +234,24 @@ class Conductor:
                 self.status.round, self.status.best_round = progress.line["round"], progress.best_round
                 self.refused = {}
                 self.status.score = progress.line["dev"][self.status.metric]
+                self._keep(progress.line)
                 self._say("running", "")
                 self.exchange.hear(0.0)
                 self._introduce(coordination, self.status.platforms)
             self.status.result = execution.finish()
             return True
         except TooFewError as error:
+            self.status.note("round repeated", why=str(error)[:_MOST_WHY])
             self._say("waiting", str(error))
             return False
+
+    def _keep(self, line: dict[str, Any]) -> None:
+        """Keeps what is drawn of a round, and who took part in it. A resumed run repeats rounds."""
+        self.status.history = extended(self.status.history, line, self.status.metric)
+        self.status.cohort = line["cohort"]
+        for name in line["cohort"]:
+            mine = self.status.platforms[name]
+            mine["rounds"] = mine.get("rounds", 0) + 1
 
     def _require_hope(self) -> None:
         """Raises UserError if a round was repeated several times because replies that did arrive were refused, or
@@ -283,12 +302,17 @@ class Conductor:
         mine = self.status.platforms[suspicion.platform]
         mine["suspicions"] = mine.get("suspicions", 0) + 1
         mine["suspicion"] = str(suspicion)[:_MOST_WHY]
+        if suspicion.left_out:
+            mine["suspected"] = suspicion.round
+        what = "left out" if suspicion.left_out else "out of line"
+        self.status.note(what, suspicion.platform, suspicion.why[:_MOST_WHY])
         self.channel.send({"do": "suspected", "name": suspicion.platform, "why": mine["suspicion"]})
 
     def _failed(self, platform: str, why: str) -> None:
         mine = self.status.platforms[platform]
         mine["failures"] += 1
-        mine["why"] = why[:_MOST_WHY]
+        mine["why"], mine["failed"] = why[:_MOST_WHY], time.time()
+        self.status.note("no reply used", platform, mine["why"])
         self.channel.send({"do": "failure", "name": platform, "why": why[:_MOST_WHY]})
 
     def _say(self, state: str, why: str) -> None:
@@ -340,6 +364,7 @@ def with_own_files(experiment: config.Experiment, data: Path) -> config.Experime
 
     if experiment.training.start or experiment.data.more:
         raise UserError(IN_FEDERATION)
+    refuse_loggers(experiment)
     extractor, feedback, judged = experiment.extractor, experiment.feedback, experiment.data
     start, plus, file = extractor.vocabulary.rpartition("public+")
     if file not in ("public", "training", ""):

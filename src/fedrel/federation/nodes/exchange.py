@@ -31,13 +31,13 @@ from fedrel.federation.signing import (
 )
 from fedrel.protocol.codec import Payload
 from fedrel.protocol.replies import BadReplyError
+from fedrel.watch.states import NO_ANSWER, REFUSES
 
 GRACE = 12.0  # seconds that a platform may be away while its reply is awaited
 SLACK = 15.0  # seconds beyond a platform's own deadline, in which its own reason can arrive
 SLOWEST = 10_000  # bytes a second, for which a deadline makes allowance
 MOST_BEGIN = 64 * 2**10  # bytes of a reply to `begin`
 TICK = 0.2
-REFUSES = "the platform refuses"
 _MOST_WHY = 500  # characters of a reason that is not signed
 
 
@@ -179,6 +179,8 @@ class Exchange:
         """Signs a new request, with a number that was never used, each time a platform is asked."""
         it = self._waiting[name]
         it.id, it.lost, it.session = next(self._numbers), None, self.here.get(name, "")
+        if name in self.status.platforms and not self.status.platforms[name].get("asked"):
+            self.status.platforms[name]["asked"] = time.time()
         request = Request(
             federation=self._federation,
             run=self.status.run,
@@ -203,13 +205,16 @@ class Exchange:
             case "stop":
                 self._stopped = True
             case "here":
+                if name not in self.here and name in self.status.platforms:
+                    self.status.note("connected", name)
                 self.here[name] = header["session"]
                 if name in self._waiting:
                     self._waiting[name].lost = None
                     if self._waiting[name].session != header["session"]:
                         self._ask(name, round_)
             case "gone":
-                self.here.pop(name, None)
+                if self.here.pop(name, None) is not None and name in self.status.platforms:
+                    self.status.note("disconnected", name, str(header["why"]))
                 if name in self._waiting:
                     self._waiting[name].lost = time.monotonic()
                     if header["why"] == SERVER_ENDED:
@@ -222,8 +227,9 @@ class Exchange:
                     self._replied(name, it, header["head"], message.payload, round_)
 
     def _replied(self, name: str, it: Waiting, head: Any, payload: Blob | None, round_: int) -> None:
-        if name in self.status.platforms:
-            self.status.platforms[name]["seen"] = time.time()
+        mine = self.status.platforms.get(name, {})
+        failed_before = mine.get("failed", 0.0) > mine.get("seen", 0.0)
+        mine["seen"] = time.time()
         try:
             reply = self._opened(name, it, head)
         except ForgedError as error:
@@ -250,7 +256,10 @@ class Exchange:
             self._finish(name, Failure(f"refused: {len(payload):,} bytes where at most {it.most:,} were expected"))
         else:
             if name in self.status.platforms:
-                self.status.platforms[name]["bytes"] += reply.bytes
+                mine["bytes"] += reply.bytes
+                mine["took"] = mine["seen"] - (mine.get("asked") or mine["seen"])
+                if failed_before:
+                    self.status.note("answers again", name)
             self._finish(name, Sealed(payload, reply.bytes, reply.sha256))
 
     def _begun(self, name: str, asked: tuple[str, Blob, str, int], answer: Sealed, round_: int) -> None:
@@ -281,6 +290,8 @@ class Exchange:
         """Stops waiting for a platform. After a failure, the network process drops its request."""
         it = self._waiting.pop(name)
         self._arrived[name] = answer
+        if name in self.status.platforms:
+            self.status.platforms[name]["asked"] = 0.0
         if isinstance(answer, Failure):
             self.channel.send({"do": "drop", "to": name, "id": it.id})
 
@@ -290,4 +301,4 @@ class Exchange:
             if it.lost is not None and now - it.lost > GRACE:
                 self._finish(name, Failure(f"its connection broke and was not restored within {GRACE:g} seconds"))
             elif now > it.until:
-                self._finish(name, Failure("no answer by the deadline"))
+                self._finish(name, Failure(NO_ANSWER))

@@ -16,12 +16,14 @@ from fedrel.federation.nodes.audit import Audit
 from fedrel.federation.nodes.processes import NO_SPACE, Child
 from fedrel.federation.nodes.status import ENDED, QUEUED, Status, read_status, status_file, status_files, write_status
 from fedrel.util.files import run_folder
+from fedrel.watch.history import thinned
 
 TRIES = 5  # starts of a run without a new round, before it is given up
 STUCK = 60.0  # seconds without a heartbeat, after which its process is killed
 _TICK = 0.5
 _NO_SPACE = 5.0  # seconds before a run is tried again on a full disk
 _SHOWN = 20  # finished runs in a status
+_FEW_ROUNDS = 50  # of all but the latest of them
 _MOST_EXPERIMENT = 2**18  # characters
 _MOST_WAITING = 100  # runs
 
@@ -146,6 +148,8 @@ class RunQueue:
             found[self.at_work] |= {"state": "waiting", "why": f"the coordinator's disk is full ({self.full})"}
         going = [it for it in found.values() if it["state"] not in ENDED]
         over = sorted((it for it in found.values() if it["state"] in ENDED), key=lambda it: it.get("beat", 0.0))
+        for it in over[:-1]:
+            it["history"] = thinned(it["history"], _FEW_ROUNDS)
         return [*sorted(going, key=lambda it: it["place"]), *over[-_SHOWN:]]
 
     def submit(self, by: str, run: str, experiment: str) -> int:

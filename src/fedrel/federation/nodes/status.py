@@ -8,6 +8,7 @@ Reading it needs neither torch nor a network.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,11 +16,24 @@ from typing import Any
 
 from fedrel.errors import UserError
 from fedrel.util.files import run_name, write_atomic
+from fedrel.watch.history import is_number, note
+from fedrel.watch.states import ALIVE, ENDED, QUEUED
 
-ALIVE = ("starting", "running", "waiting")
-ENDED = ("done", "failed", "stopped")
-QUEUED = "queued"
+__all__ = [
+    "ALIVE",
+    "ENDED",
+    "PLATFORM",
+    "QUEUED",
+    "Status",
+    "read_status",
+    "status_file",
+    "status_files",
+    "write_status",
+]
 _SUFFIX = ".status.json"
+# What is known of a platform. Every key is there from the start: one thread writes while another adds to it
+PLATFORM: dict[str, Any] = {"bytes": 0, "failures": 0, "seen": 0.0, "why": "", "asked": 0.0, "failed": 0.0, "took": 0.0}
+PLATFORM |= {"rounds": 0, "suspicions": 0, "suspicion": "", "suspected": 0}
 
 
 @dataclass
@@ -43,6 +57,9 @@ class Status:
     metric: str = ""
     best_round: int = 0
     platforms: dict[str, dict[str, Any]] = field(default_factory=dict)
+    cohort: list[str] = field(default_factory=list)  # of the last round
+    history: list[dict[str, Any]] = field(default_factory=list)  # `fedrel.watch.history.point` of every round
+    events: list[dict[str, Any]] = field(default_factory=list)  # what went wrong, and right again
     beat: float = 0.0  # time of the last heartbeat
     folder: str = ""
     result: dict[str, Any] = field(default_factory=dict)
@@ -51,6 +68,10 @@ class Status:
     def from_json(cls, found: Mapping[str, Any]) -> Status:
         """From a status file, perhaps of another version: unknown fields are ignored."""
         return cls(**{name: value for name, value in found.items() if name in cls.__dataclass_fields__})
+
+    def note(self, what: str, platform: str = "", why: str = "") -> None:
+        """Adds an event of now."""
+        note(self.events, time.time(), self.round, what, platform, why)
 
 
 def status_file(runs: Path, run: str) -> Path:
@@ -77,10 +98,11 @@ def read_status(path: Path) -> dict[str, Any]:
 
 def _sound(found: dict[str, Any]) -> bool:
     """Whether every field has its type, including those of the platforms."""
-    platforms = found.get("platforms", {})
-    return _alike(found, asdict(Status(""))) and all(
-        isinstance(it, dict) and _alike(it, {"bytes": 0, "failures": 0, "seen": 0.0, "why": ""})
-        for it in platforms.values()
+    return (
+        _alike(found, asdict(Status("")))
+        and all(isinstance(it, dict) and _alike(it, PLATFORM) for it in found.get("platforms", {}).values())
+        and all(isinstance(it, dict) and is_number(it.get("round")) for it in found.get("history", []))
+        and all(isinstance(it, dict) and _alike(it, {"times": 1}) for it in found.get("events", []))
     )
 
 

@@ -1,0 +1,4 @@
+"""A run while it goes on: what is known of it, in one form wherever it comes from, and a page that shows it.
+
+`fedrel.watch.server` needs the `review` extra; the rest needs neither torch nor a network.
+"""
