@@ -127,22 +127,23 @@ def test_without_collisions_it_selects_what_evidence_with_the_keys_selects(tmp_p
     assert sum(len(it) for it in chosen["off"].values())
 
 
-def test_an_election_from_sums_is_won_by_somebody_and_by_all_who_tie(tmp_path):
-    settings = ["training.rounds=2", "method.warmup=1", "privacy.sums=secure", "privacy.slots=65536"]
-    setup = prepare(experiment("lazy-mil", "pcnn", *settings))
+def test_an_election_from_sums_is_won_by_all_who_reach_the_highest_step(tmp_path):
+    settings = ["training.rounds=3", "method.warmup=1", "method.rounding=1", "privacy.sums=secure"]
+    setup = prepare(experiment("lazy-mil", "pcnn", *settings, "privacy.slots=65536"))
     assert isinstance(setup.algorithm, LazyMILFromSums)
     execution = Execution(setup, tmp_path / "run")
     list(execution.rounds())
-    chosen = execution._engine.selections()
+    chosen, best, reached = execution._engine.selections(), {}, {}
     execution.close()
-    held, won = {}, {}
     for name in setup.sites:
         site = setup.sites[name]
-        fact = site.fact_keys()[site.shard.bag_of_sentences()]
-        for place in (site.shard.labels >= site.first_relation).nonzero().squeeze(1).tolist():
-            held.setdefault(int(fact[place]), set()).add(name)
-        for place in chosen[name].tolist():
-            won.setdefault(int(fact[place]), set()).add(name)
-    assert held.keys() <= won.keys(), "of every fact somebody's best sentence trains"
-    shared = {fact for fact, names in held.items() if len(names) > 1}
-    assert any(len(won[fact]) > 1 for fact in shared) and any(won[fact] < held[fact] for fact in shared)
+        noted, steps = site.notes.scratch["best"], site.notes.scratch["slots"]["reached"]
+        facts = site.fact_keys()[noted["elected"]].tolist()
+        reached[name] = dict(zip(facts, steps[noted["entry"]].tolist(), strict=True))
+        for fact, step in reached[name].items():
+            best[fact] = max(step, best.get(fact, 0))
+    for name, steps in reached.items():
+        site = setup.sites[name]
+        fact, stated = site.fact_keys()[site.shard.bag_of_sentences()], site.shard.labels >= site.first_relation
+        won = {int(fact[place]) for place in chosen[name].tolist() if stated[place]}
+        assert won == {fact for fact, step in steps.items() if step == best[fact]}

@@ -60,8 +60,16 @@ def test_whose_a_sentence_is_nobody_can_tell_who_sees_all_platforms_in_every_sum
 
 def test_who_is_in_which_sum_tells_something_where_not_all_are_in_all():
     found = attacks("method.name=none", "training.fraction=0.75", SECURE, rounds=8)["attribution"]
-    assert found["details"]["platforms that some round tells from others"] == 4
+    assert found["details"]["platforms that some round tells from others"] >= 3
     assert 0.4 < value(found, "auc") < 0.8 and value(found, "auc") != 0.5
+
+
+@pytest.mark.parametrize("method", ["evidence", "lazy-mil"])
+def test_a_platform_looks_up_who_has_what(method):
+    """With several times as many slots as facts, hardly one that nobody holds seems to be held."""
+    found = attacks(f"method.name={method}", *(["method.warmup=0"] if method == "lazy-mil" else []), SECURE)["lookup"]
+    assert value(found, "auc") > 0.9
+    assert attacks("method.name=none", SECURE)["lookup"]["why"] == "no table of all facts is sent"
 
 
 @pytest.mark.parametrize("method", ["none", "evidence"])

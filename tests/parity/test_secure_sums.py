@@ -1,5 +1,7 @@
 """Runs whose coordinator sees sums alone: the same weights as in one process, and nothing opened for a liar."""
 
+import json
+
 import pytest
 import torch
 
@@ -331,16 +333,37 @@ def test_crafted_weights_for_one_platform_alone_are_refused(world, tmp_path):
     assert masked == 3 and any("in round 2 does not follow" in it for it in refused)
 
 
-def test_a_sum_that_was_made_up_is_refused(world, tmp_path):
-    """From it, crafted weights would follow."""
+def with_another(what):
+    """Changes what a platform is told of the first sum that was opened."""
 
     def forged(name, message):
-        numbers = {key: value.clone() for key, value in message[say.SUMS].items()}
-        numbers["0"][-40] += 1000
-        return {**message, say.SUMS: Named(numbers)}
+        told = {key: value.clone() for key, value in message[say.SUMS].items()}
+        attempt, round_, task, parties, sentences, platforms = json.loads(bytes(told["about"].numpy()))[0]
+        if what == "number":
+            told["0"][-40] += 1000
+        elif what == "unit":
+            sentences *= 2
+        else:
+            platforms = [*platforms, "p3"]
+        about = json.dumps([[attempt, round_, task, parties, sentences, platforms]]).encode()
+        told["about"] = torch.frombuffer(bytearray(about), dtype=torch.uint8)
+        return {**message, say.SUMS: Named(told)}
 
-    masked, refused = fooled(world, tmp_path, say.FOLLOW, forged)
-    assert masked == 3 and any("the sum of train in round 1 is another one" in it for it in refused)
+    return forged
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("number", "the sum of train in round 1 is another one"),
+        ("unit", "the sum of train in round 1 is another one"),
+        ("platform", "a sum of train was opened over platforms that do not take part"),
+    ],
+)
+def test_a_sum_that_was_made_up_is_refused(what, why, world, tmp_path):
+    """From it, crafted weights would follow."""
+    masked, refused = fooled(world, tmp_path, say.FOLLOW, with_another(what))
+    assert masked == 3 and any(why in it for it in refused), refused
 
 
 def test_the_same_weights_are_not_taken_to_another_round(liar):

@@ -52,7 +52,7 @@ class EvidenceFromSums(Evidence):
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
         weights, heard = named_in(state, "weights"), named_in(state, "heard")["step"].cpu()
-        window, slots = hub.round // self.window, heard.shape[1]
+        window, slots = self.turn(hub.round), heard.shape[1]
         shown = yield broadcast("show", cohort, weights=weights, slots=float(slots))
         if not shown:
             return state
@@ -71,7 +71,7 @@ class EvidenceFromSums(Evidence):
         """For every slot, random numbers that show the step that the best evidence here reaches."""
         evidence = named_in(super().show(site, message), "evidence")
         reached = self.table.reached(evidence["best"])
-        slot, numbers = self.table.shown(evidence["key"], reached, site.round // self.window, slots_in(message))
+        slot, numbers = self.table.shown(evidence["key"], reached, self.turn(site.round), slots_in(message))
         site.scratch["slots"] = Named(slot=slot)
         return {"reached": numbers}
 
@@ -80,9 +80,14 @@ class EvidenceFromSums(Evidence):
         best = self.table.best_of(told_in(message), named_in(site.scratch, "slots")["slot"])  # (n,) of its own facts
         return super().train(site, {**message, "best": Named(best=self.table.z_of(best))})
 
-    def readable(self, total: Named, round_: int) -> tuple[Tensor, Tensor]:
-        """What anybody reads from a sum of this round."""
-        return self.table.readable(total, round_ // self.window)
+    @property
+    def lasting(self) -> bool:
+        """Whether the keys of facts, from which their slots follow, are the same in all rounds."""
+        return self.memory
+
+    def turn(self, round_: int) -> int:
+        """What slots change with."""
+        return round_ // self.window
 
     def selection(self, state: Record, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
         """As with the keys of facts at hand, which a report's own process has."""

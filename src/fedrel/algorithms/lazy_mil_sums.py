@@ -64,7 +64,7 @@ class LazyMILFromSums(LazyMIL):
         """For every slot, random numbers that show the step that the best sentence here reaches."""
         ballot = named_in(super().score(site, message), "ballot")
         reached = self.table.reached(ballot["score"])
-        slot, numbers = self.table.shown(ballot["key"], reached, site.round, slots_in(message))
+        slot, numbers = self.table.shown(ballot["key"], reached, self.turn(site.round), slots_in(message))
         site.scratch["slots"] = Named(slot=slot, reached=reached)
         return {"reached": numbers}
 
@@ -76,9 +76,14 @@ class LazyMILFromSums(LazyMIL):
             message = {**message, "wins": Named(won=won)}
         return super().train(site, message)
 
-    def readable(self, total: Named, round_: int) -> tuple[Tensor, Tensor]:
-        """What anybody reads from a sum of this round."""
-        return self.table.readable(total, round_)
+    @property
+    def lasting(self) -> bool:
+        """Whether the keys of facts, from which their slots follow, are the same in all rounds."""
+        return False
+
+    def turn(self, round_: int) -> int:
+        """What slots change with."""
+        return round_
 
     def selection(self, state: Record, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
         best = {name: first_best(seen.z, seen.bag, len(seen.key)) for name, seen in platforms.items()}

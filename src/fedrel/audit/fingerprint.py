@@ -97,7 +97,7 @@ class Lists:
         method = self.target.setup.algorithm
         if not isinstance(method, SLOTTED) or "reached" not in replies.layout.form.fields:
             return False
-        keys, scores = method.readable(replies.total("reached"), ask.round)
+        keys, scores = method.table.readable(replies.total("reached"), method.turn(ask.round))
         listed = Listed(keys.numpy(), scores.double().numpy(), -2 - keys.numpy())
         for platform in self.of.keys() & set(replies):
             self.of[platform][ask.round] = listed

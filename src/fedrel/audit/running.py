@@ -13,6 +13,7 @@ from fedrel.audit.few import FewSentences
 from fedrel.audit.finding import Attack, Finding
 from fedrel.audit.fingerprint import Fingerprint, Linkage
 from fedrel.audit.labels import Labels
+from fedrel.audit.lookup import Lookup
 from fedrel.audit.membership import Attribution, FinalModel, Membership
 from fedrel.audit.target import HELD_OUT, Target, hold_out, with_rows
 from fedrel.audit.words import Names, Words
@@ -32,6 +33,7 @@ ATTACKS: tuple[type[Attack], ...] = (
     Names,
     Membership,
     Attribution,
+    Lookup,
     FinalModel,
     Labels,
     FewSentences,

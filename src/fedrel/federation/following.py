@@ -35,7 +35,7 @@ from fedrel.protocol.round import Ask, Round
 from fedrel.protocol.sampling import Sampler
 from fedrel.protocol.site import Site
 from fedrel.protocol.sum_messages import Opened
-from fedrel.protocol.summed import Layout, Summed
+from fedrel.protocol.summed import Layout, Summed, Units
 from fedrel.protocol.tasks import form_of
 from fedrel.util.files import private_folder
 
@@ -160,21 +160,23 @@ class Following:
             self._restart(it.attempt)
         asked = self._next
         form = form_of(self.algorithm, it.task)
+        if len(set(it.platforms)) < len(it.platforms) or not set(it.platforms) <= set(self.hub.everyone):
+            raise UnfoundedError(f"a sum of {it.task} was opened over platforms that do not take part")
         if asked is None or asked.task != it.task or form is None:
             raise UnfoundedError(f"a sum of {it.task} was opened, which is not what comes next")
         message = next(iter(asked.to.values()), {})
         sizes = {**self.sizes, **self.algorithm.sizes_in(message)}
         layout = Layout(form, it.units, self.algorithm.model(self.state), sizes)
         numbers, found = it.numbers[: layout.size].copy(), it.numbers[layout.size :]
-        key = self.tag_key(it.attempt, it.round, it.task)
+        key = self.tag_key(it.attempt, it.round, it.task, it.units)
         if len(numbers) < layout.size or not tags.fit(numbers, found, layout.cyclic, key, len(it.platforms)):
             raise UnfoundedError(f"what is said to be the sum of {it.task} in round {it.round + 1} is another one")
         self._done += 1
         self._go_on(Summed(layout, numbers, it.platforms))
 
-    def tag_key(self, attempt: int, round_: int, task: str) -> bytes:
-        """Of the tags of one sum."""
-        numbers = (attempt.to_bytes(8, "big"), round_.to_bytes(8, "big"))
+    def tag_key(self, attempt: int, round_: int, task: str, units: Units) -> bytes:
+        """Of the tags of one sum, and of what its numbers mean."""
+        numbers = (number.to_bytes(8, "big") for number in (attempt, round_, units.parties, units.sentences))
         return derived_key(self.key, b"fedrel sum: tags", *numbers, task.encode())
 
     @property

@@ -28,7 +28,7 @@ from fedrel.privacy.masks import packed
 from fedrel.privacy.secure_sum import NotOpenedError, Platform, Sign, Terms, Verify
 from fedrel.protocol import sum_messages as say
 from fedrel.protocol.codec import Record
-from fedrel.protocol.summed import masked
+from fedrel.protocol.summed import Layout, masked
 from fedrel.util.files import private_folder, write_atomic
 
 _DOMAIN = b"fedrel sum 1\n"  # no other signature of a kit's key is of bytes that begin like this
@@ -84,10 +84,10 @@ class Summing:
         """Raises UnfoundedError unless a request for something that is added up follows from what was before."""
         self.following.require(request.task, request.round, request.attempt, message)
 
-    def offer(self, request: Request, words: Words, cyclic: list[slice]) -> Record:
+    def offer(self, request: Request, words: Words, layout: Layout) -> Record:
         """The reply to a request whose outcome is to be added up. Whatever was under way is over."""
-        key = self.following.tag_key(request.attempt, request.round, request.task)
-        words = np.concatenate([words, tags.of(words, cyclic, key)])
+        key = self.following.tag_key(request.attempt, request.round, request.task, layout.units)
+        words = np.concatenate([words, tags.of(words, layout.cyclic, key)])
         if self._of[:2] != (request.attempt, request.round):
             self._heard = b""
         self._heard = say.heard(self._heard, bytes.fromhex(request.sha256))

@@ -203,7 +203,7 @@ class Worker:
             if self.summing is not None and layout is not None:
                 whole = filled(algorithm, site, layout, message)
                 self.inside = self._inside(whole)
-                reply = self.summing.offer(request, words_of(reply), whole.cyclic)
+                reply = self.summing.offer(request, words_of(reply), whole)
             outcome = self._release(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
                 self.memory.keep(request.round, site.memory)

@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
-from numpy.typing import NDArray
 
 from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import derived_key
 
 _EXACT, _CYCLIC = 2, 32  # tags
-_PIECE = 2**14  # numbers at once
+_PIECE = 2**14  # numbers at once: they stay in the CPU's cache
+_BLOCK = 16  # bytes of AES
 
 
 def count(cyclic: Sequence[slice]) -> int:
@@ -39,13 +39,10 @@ def count(cyclic: Sequence[slice]) -> int:
 
 def of(numbers: Words, cyclic: Sequence[slice], key: bytes) -> Words:
     """(count,) the tags of numbers (n,)."""
-    exact = numbers.view(np.int32).astype(np.int64).view(np.uint64)  # signed, mod 2^64
-    for stretch in cyclic:
-        exact[stretch] = 0
-    found = [_product(exact, derived_key(key, b"exact", bytes([tag]))) for tag in range(_EXACT)]
-    halves = [half for tag in found for half in (tag & 0xFFFFFFFF, tag >> 32)]
+    exact = _products(numbers, _streams(key, b"exact", _EXACT), np.uint64, without=cyclic)
+    halves = [half for tag in exact for half in (tag & 0xFFFFFFFF, tag >> 32)]
     around = np.concatenate([numbers[stretch] for stretch in cyclic]) if cyclic else numbers[:0]
-    rest = [_product(around, derived_key(key, b"cyclic", bytes([tag]))) for tag in range(_CYCLIC if cyclic else 0)]
+    rest = _products(around, _streams(key, b"cyclic", _CYCLIC if cyclic else 0), np.uint32)
     return np.array([*halves, *rest], np.uint32)
 
 
@@ -59,12 +56,24 @@ def fit(total: Words, tags: Words, cyclic: Sequence[slice], key: bytes, platform
     return not off.any() and bool((upper < platforms).all())
 
 
-def _product(numbers: NDArray[np.unsignedinteger], key: bytes) -> int:
-    """Σ r_i x_i in the integers mod 2^32, or 2^64, of the numbers (n,), with r the stream of a key."""
-    stream, width = Cipher(AES256(key), CTR(bytes(16))).encryptor(), numbers.dtype.itemsize
-    total = 0
+def _streams(key: bytes, purpose: bytes, count: int) -> list[CipherContext]:
+    keys = (derived_key(key, purpose, bytes([tag])) for tag in range(count))
+    return [Cipher(AES256(it), CTR(bytes(_BLOCK))).encryptor() for it in keys]
+
+
+def _products(
+    numbers: Words, streams: Sequence[CipherContext], kind: type[np.uint32 | np.uint64], without: Sequence[slice] = ()
+) -> list[int]:
+    """Of every stream r, Σ r_i x_i mod 2^32, or 2^64, of signed numbers x (n,) but for some of them."""
+    width = np.dtype(kind).itemsize
+    totals, zeros, buffer = [0] * len(streams), memoryview(bytes(width * _PIECE)), bytearray(width * _PIECE + _BLOCK)
     for start in range(0, len(numbers), _PIECE):
-        piece = numbers[start : start + _PIECE]
-        drawn = np.frombuffer(stream.update(bytes(len(piece) * width)), numbers.dtype)
-        total += int((piece * drawn).sum(dtype=numbers.dtype))
-    return int(total % 2 ** (8 * width))
+        signed = numbers[start : start + _PIECE].view(np.int32)
+        piece = signed.astype(np.int64).view(kind) if kind is np.uint64 else signed.view(kind).copy()
+        for stretch in without:
+            piece[max(stretch.start - start, 0) : max(stretch.stop - start, 0)] = 0
+        drawn = np.frombuffer(buffer, kind, len(piece))
+        for place, stream in enumerate(streams):
+            stream.update_into(zeros[: piece.nbytes], buffer)
+            totals[place] += int((piece * drawn).sum(dtype=kind))
+    return [total % 2 ** (8 * width) for total in totals]
