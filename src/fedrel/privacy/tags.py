@@ -18,11 +18,13 @@ change, by 2^31, each is right in one case of two.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
 
 from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import derived_key
@@ -69,10 +71,10 @@ def _products(
     totals, zeros, buffer = [0] * len(streams), memoryview(bytes(width * _PIECE)), bytearray(width * _PIECE + _BLOCK)
     for start in range(0, len(numbers), _PIECE):
         signed = numbers[start : start + _PIECE].view(np.int32)
-        piece = signed.astype(np.int64).view(kind) if kind is np.uint64 else signed.view(kind).copy()
+        piece: NDArray[Any] = signed.astype(np.int64 if width == 8 else np.int32).view(kind)
         for stretch in without:
             piece[max(stretch.start - start, 0) : max(stretch.stop - start, 0)] = 0
-        drawn = np.frombuffer(buffer, kind, len(piece))
+        drawn: NDArray[Any] = np.frombuffer(buffer, kind, len(piece))
         for place, stream in enumerate(streams):
             stream.update_into(zeros[: piece.nbytes], buffer)
             totals[place] += int((piece * drawn).sum(dtype=kind))
