@@ -69,10 +69,10 @@ class PastSums:
         the same record for all who are told the same.
         """
         made: dict[tuple[bool, tuple[str, ...]], Record] = {}
-        found = {}
+        found, sums = {}, self._sums()
         for name in ask.to:
             ready = self._ready.get(name, 0)
-            since = [path for path, (round_, _, _) in self._sums() if round_ >= ready]
+            since = [path for path, (round_, _, _) in sums if round_ >= ready]
             begins = ready == _NOT_BEGUN and (self.folder / _FIRST).exists()
             if (since and self._told.get(name) != since[-1].name) or begins:
                 of = begins, tuple(path.name for path in since)
