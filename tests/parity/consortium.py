@@ -109,7 +109,9 @@ class Consortium:
 
     def restart(self, name: str) -> None:
         """A platform's worker dies, and a new one begins."""
-        self.workers.pop(name).ledger.close()
+        ledger = self.workers.pop(name).ledger
+        assert ledger is not None
+        ledger.close()
         self.ask(name, "begin", 0, encode(self.coordination.agreement))
 
     def execution(self, folder: Path, *, resume: bool = False) -> Execution:
