@@ -109,6 +109,7 @@ def write_world(folder: Path) -> Path:
         "data": {"source": "opennre", "path": str(folder), "relations": made.relations()[1:], "allow_overlap": True},
         "extractor": {"embeddings": "trainable", "filters": 8, "word_dim": _DIMENSIONS},
         "method": {"name": "feddyn"},
+        "privacy": {"sums": "off"},
         "training": {"epochs": 1, "lr": 0.01, "patience": 1000},
         "engine": {"device": "cpu", "workers": 1, "save_every": 1000, "min_platforms": 3},
     }

@@ -13,7 +13,7 @@ from fedrel.protocol.round import Ask
 from fedrel.protocol.tasks import answer
 
 NAMES = ["p0", "p1", "p2"]
-SMALL = ["data.size=2000", "partition.platforms=3", "training.rounds=3", "extractor.filters=50"]
+SMALL = ["data.size=2000", "partition.platforms=3", "training.rounds=3", "extractor.filters=50", "privacy.sums=off"]
 
 with tempfile.TemporaryDirectory() as folder:
     world = Path(folder) / "world"

@@ -61,6 +61,7 @@ def test_members_are_told_from_sentences_that_were_held_out():
     assert found["membership"]["measures"]["auc"]["interval"][0] > 0.52
     assert value(found["model"], "auc") > 0.52
     assert found["model"]["details"]["shadows"] == 2
+    assert found["attribution"]["measures"]["auc"]["interval"][0] > 0.55
 
 
 def test_frozen_vectors_send_no_rows():

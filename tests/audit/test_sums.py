@@ -13,8 +13,8 @@ SECURE = "privacy.sums=secure"
 
 
 @cache
-def attacks(*settings):
-    report = audit(read_experiment(None, (*SMALL, *settings)), rounds=3, shadows=0)
+def attacks(*settings, rounds=3):
+    report = audit(read_experiment(None, (*SMALL, *settings)), rounds=rounds, shadows=0)
     assert report["sums"] == ("secure" if SECURE in settings else "off")
     return {it["attack"]: it for it in report["attacks"]}
 
@@ -48,6 +48,28 @@ def test_no_score_is_a_fingerprint_and_no_fact_is_followed():
 def test_no_upload_is_of_few_sentences():
     found = attacks("method.name=none", SECURE)["few"]
     assert value(found, "share") == 0.0 and found["details"]["sentences of the smallest"] > 100
+
+
+def test_whose_a_sentence_is_nobody_can_tell_who_sees_all_platforms_in_every_sum():
+    found = attacks("method.name=none", SECURE)["attribution"]
+    assert (value(found, "auc"), value(found, "tpr")) == (0.5, 0.0)
+    assert found["details"]["platforms that some round tells from others"] == 0
+    off = attacks("method.name=none")["attribution"]
+    assert off["measures"]["auc"]["interval"][0] > 0.5
+
+
+def test_who_is_in_which_sum_tells_something_where_not_all_are_in_all():
+    found = attacks("method.name=none", "training.fraction=0.75", SECURE, rounds=8)["attribution"]
+    assert found["details"]["platforms that some round tells from others"] >= 3
+    assert 0.4 < value(found, "auc") < 0.8 and value(found, "auc") != 0.5
+
+
+@pytest.mark.parametrize("method", ["evidence", "lazy-mil"])
+def test_a_platform_looks_up_who_has_what(method):
+    """With several times as many slots as facts, hardly one that nobody holds seems to be held."""
+    found = attacks(f"method.name={method}", *(["method.warmup=0"] if method == "lazy-mil" else []), SECURE)["lookup"]
+    assert value(found, "auc") > 0.9
+    assert attacks("method.name=none", SECURE)["lookup"]["why"] == "no table of all facts is sent"
 
 
 @pytest.mark.parametrize("method", ["none", "evidence"])

@@ -53,7 +53,18 @@ def test_json_has_one_form_whatever_applies(fedrel, file):
     assert report == json.loads((file.parent / "ours.audit.json").read_text())
     assert report["format"] == 1
     assert report.keys() >= {"version", "method", "platforms", "watched", "rounds", "members", "non_members", "seconds"}
-    names = ["words", "fingerprint", "linkage", "names", "membership", "model", "labels", "few"]
+    names = [
+        "words",
+        "fingerprint",
+        "linkage",
+        "names",
+        "membership",
+        "attribution",
+        "lookup",
+        "model",
+        "labels",
+        "few",
+    ]
     assert [it["attack"] for it in report["attacks"]] == names
     for it in report["attacks"]:
         assert it.keys() == {"attack", "wants", "how", "applies", "why", "verdict", "measures", "details"}

@@ -63,6 +63,10 @@ def test_a_platform_killed_in_an_exchange_changes_no_sum(how, world, together, t
         ("rosters", 0, "2 platforms where 3 to 1000 are needed"),
         ("plain", 0, "it replies to train in a sum alone"),
         ("replay", 1, "the offer of p1 is not its own, or for another sum"),
+        ("crafted", 1, "in round 2 does not follow from what platforms have sent"),
+        ("different", 1, "in round 2 does not follow from what platforms have sent"),
+        ("again", 1, "in round 2 does not follow from what platforms have sent"),
+        ("forged", 1, "the sum of train in round 1 is another one"),
     ],
 )
 def test_a_coordinator_that_lies_opens_nothing(kind, rounds, why, world, tmp_path):

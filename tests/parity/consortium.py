@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fedrel import config
 from fedrel.cli.app import app
 from fedrel.engines.opening import Opening
+from fedrel.engines.past_sums import PastSums
 from fedrel.engines.remote import Failure, Remote
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.parties import coordinate, federated
@@ -36,6 +37,7 @@ SMALL = [
     "engine.deadline=60",
     "engine.device=cpu",
     "engine.public_seeds=true",  # to be compared with one process
+    "privacy.sums=off",  # but where a test is about sums
 ]
 
 
@@ -85,7 +87,12 @@ class Consortium:
             minimum=1,
             half=experiment.engine.transport == "half",
             on_failure=lambda ask, platform, why: self.failures.append((platform, why)),
-            opening=Opening(self.names_sum, signed_by, experiment.privacy.least),
+            opening=Opening(
+                self.names_sum,
+                signed_by,
+                experiment.privacy.least,
+                PastSums(home / "sums", PLATFORMS, lambda: self.attempt),
+            ),
         )
 
     def names_sum(self, round_: int, task: str) -> bytes:
@@ -99,6 +106,13 @@ class Consortium:
                 self.failures.append((name, answer.why))
             else:
                 self.coordination.welcome(name, answer)
+
+    def restart(self, name: str) -> None:
+        """A platform's worker dies, and a new one begins."""
+        ledger = self.workers.pop(name).ledger
+        assert ledger is not None
+        ledger.close()
+        self.ask(name, "begin", 0, encode(self.coordination.agreement))
 
     def execution(self, folder: Path, *, resume: bool = False) -> Execution:
         return Execution(self.coordination.setup, folder, resume=resume, engine=self.engine)

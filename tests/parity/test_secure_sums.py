@@ -1,5 +1,7 @@
 """Runs whose coordinator sees sums alone: the same weights as in one process, and nothing opened for a liar."""
 
+import json
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from fedrel.engines.remote import Failure, TooFewError
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import prepare
 from fedrel.experiment.execution import Execution
+from fedrel.learning.named import Named
 from fedrel.privacy.ledger import read as read_ledger
 from fedrel.protocol import sum_messages as say
 from fedrel.protocol.codec import decode, encode
@@ -21,6 +24,7 @@ SUMMED = {
     "moon": [],
     "fedadam": [],
     "evidence": ["method.narrowing=0", "method.early=1", "privacy.slots=512"],
+    "lazy-mil": ["method.warmup=1"],
     "feedback": [],
 }
 
@@ -145,7 +149,6 @@ def test_no_number_of_a_platform_is_in_what_it_sends(world, tmp_path):
         (["method.name=fedatt"], "fedatt looks at the reply of every platform"),
         (["method.name=fedcmc", "extractor.bias=false"], "fedcmc looks at the reply of every platform"),
         (["method.name=scaffold", "training.optimizer=sgd"], "scaffold sends change, which cannot be added up"),
-        (["method.name=lazy-mil"], "lazy-mil sends ballot, which cannot be added up"),
         (["method.name=feded"], "feded sends log, which cannot be added up"),
         (["method.name=none", "robust.aggregation=median"], 'robust.aggregation = "median" compares single updates'),
         (["method.name=none", "robust.screening=report"], 'robust.screening = "report" looks at single updates'),
@@ -215,13 +218,10 @@ def test_a_roster_without_enough_platforms_or_with_invented_ones_gets_no_shares(
     assert isinstance(invented, Failure) and "the offer of p2 is not its own" in invented.why
 
 
-def test_offers_of_another_round_are_refused(liar):
+def test_offers_of_another_attempt_are_refused(liar):
     old = liar.offers()
-    fresh = {
-        name: say.one_in(liar.ask(name, "train", say.with_units({"weights": liar.weights}, liar.units), 1), "offer")
-        for name in ("p0", "p2")
-    }
-    answer = liar.ask("p0", say.SHARE, say.many(say.OFFERS, {**fresh, "p1": old["p1"]}), 1)
+    liar.consortium.attempt += 1
+    answer = liar.ask("p0", say.SHARE, say.many(say.OFFERS, {**liar.offers(), "p1": old["p1"]}))
     assert isinstance(answer, Failure) and "the offer of p1 is not its own, or for another sum" in answer.why
 
 
@@ -255,15 +255,14 @@ def test_different_rosters_for_different_platforms_open_nothing(world, tmp_path)
     assert isinstance(answer, Failure) and "were not made for this sum" in answer.why
 
 
-@pytest.mark.parametrize("what", ["weights", "units"])
-def test_platforms_that_are_asked_different_things_are_in_no_sum(what, liar):
-    """With other weights, or units, for all others, their numbers could vanish beside those of one platform."""
+def test_platforms_that_are_asked_different_things_are_in_no_sum(liar):
+    """With other units for all others, their numbers could vanish beside those of one platform. (With other weights,
+    too, where platforms cannot know them: elsewhere they are refused at once.)
+    """
     offers = {}
     for name in PLATFORMS:
-        other = name != "p0"
-        weights = (1.01 if other and what == "weights" else 1.0) * liar.weights
-        units = Units(3, 2**25) if other and what == "units" else liar.units
-        reply = liar.ask(name, "train", say.with_units({"weights": weights}, units))
+        units = liar.units if name == "p0" else Units(3, 2**25)
+        reply = liar.ask(name, "train", say.with_units({"weights": liar.weights}, units))
         offers[name] = say.one_in(reply, say.OFFER)
     for name in PLATFORMS:
         answer = liar.ask(name, say.SHARE, say.many(say.OFFERS, offers))
@@ -279,3 +278,125 @@ def test_a_second_sum_of_a_round_is_over_the_same_platforms_or_none(world, tmp_p
     answers = liar.signed(("p0", "p1"))
     liar.consortium.close()
     assert all("over other platforms may have been opened before" in it.why for it in answers.values())
+
+
+# -- a coordinator that makes up what is trained from -----------------------------------------------------------
+
+
+def lying(consortium, task, change, at=0):
+    """From round `at` on, platforms are asked another thing in a task."""
+    carry = consortium.carry
+
+    def carrying(task_, round_, messages, most):
+        if task_ == task and round_ >= at:
+            messages = {name: encode(change(name, decode(bytearray(it)))) for name, it in messages.items()}
+        return carry(task_, round_, messages, most)
+
+    return carrying
+
+
+def fooled(world, folder, task, change, at=0):
+    """How many sums p0 takes part in, and what platforms refuse, if the coordinator of a run lies like this."""
+    consortium = Consortium(world, folder / "homes", read(world, *SECURE, "method.name=none"))
+    consortium.engine.carry = lying(consortium, task, change, at)
+    consortium.begin()
+    with pytest.raises(TooFewError, match="train was not added up"):
+        trained(consortium.execution(folder / "run"))
+    entries = [entry for name in PLATFORMS for entry in read_ledger(consortium.home(name).ledger)]
+    consortium.close()
+    masked = sum(entry.task == say.MASK and not entry.refused for entry in entries)
+    return masked, {entry.refused for entry in entries if entry.refused}
+
+
+def crafted(message):
+    """One weight of one class is another."""
+    weights = {name: value.clone() for name, value in message["weights"].items()}
+    weights["classifier.weight"][0, 0] += 0.01
+    return {**message, "weights": Named(weights)}
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        (0, "weights/classifier.weight in round 1 does not follow"),
+        (1, "weights/classifier.weight in round 2 does not follow"),
+    ],
+)
+def test_crafted_weights_are_refused_and_nothing_is_opened(at, why, world, tmp_path):
+    masked, refused = fooled(world, tmp_path, "train", lambda name, it: crafted(it), at)
+    assert masked == 3 * at, "only the sums of honest rounds"
+    assert any(why in it for it in refused), refused
+
+
+def test_crafted_weights_for_one_platform_alone_are_refused(world, tmp_path):
+    masked, refused = fooled(world, tmp_path, "train", lambda name, it: crafted(it) if name == "p2" else it, at=1)
+    assert masked == 3 and any("in round 2 does not follow" in it for it in refused)
+
+
+def with_another(what):
+    """Changes what a platform is told of the first sum that was opened."""
+
+    def forged(name, message):
+        told = {key: value.clone() for key, value in message[say.SUMS].items()}
+        attempt, round_, task, parties, sentences, platforms = json.loads(bytes(told["about"].numpy()))[0]
+        if what == "number":
+            told["0"][-40] += 1000
+        elif what == "unit":
+            sentences *= 2
+        else:
+            platforms = [*platforms, "p3"]
+        about = json.dumps([[attempt, round_, task, parties, sentences, platforms]]).encode()
+        told["about"] = torch.frombuffer(bytearray(about), dtype=torch.uint8)
+        return {**message, say.SUMS: Named(told)}
+
+    return forged
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("number", "the sum of train in round 1 is another one"),
+        ("unit", "the sum of train in round 1 is another one"),
+        ("platform", "a sum of train was opened over platforms that do not take part"),
+    ],
+)
+def test_a_sum_that_was_made_up_is_refused(what, why, world, tmp_path):
+    """From it, crafted weights would follow."""
+    masked, refused = fooled(world, tmp_path, say.FOLLOW, with_another(what))
+    assert masked == 3 and any(why in it for it in refused), refused
+
+
+def test_the_same_weights_are_not_taken_to_another_round(liar):
+    liar.until_masked()
+    answer = liar.ask("p0", "train", say.with_units({"weights": liar.weights}, liar.units), 1)
+    assert isinstance(answer, Failure) and "round 2 is asked for" in answer.why
+    assert "this platform is ready for round 1" in answer.why
+
+
+def test_who_was_not_drawn_for_a_round_does_not_take_part_in_it(world, tmp_path):
+    liar = Liar(world, tmp_path, "training.fraction=0.67", "privacy.least=2", policy="[settings]\nmin_summed = 2\n")
+    (other,) = set(PLATFORMS) - set(liar.consortium.coordination.setup.sampler.cohort(0))
+    answer = liar.ask(other, "train", say.with_units({"weights": liar.weights}, liar.units))
+    liar.consortium.close()
+    assert isinstance(answer, Failure) and "not among those who were drawn for round 1" in answer.why
+
+
+@pytest.mark.parametrize("method", ["evidence", "lazy-mil", "feddyn"])
+def test_a_platform_that_was_started_again_is_told_what_it_missed(method, world, tmp_path):
+    """Once before anything is on its disk, and once after."""
+    settings = [f"method.name={method}", *SUMMED[method]]
+    together = trained(Execution(prepare(read(world, *SECURE, *settings)), tmp_path / "together"))
+
+    def forgetful(consortium):
+        carry, again = consortium.carry, {(say.FOLLOW, 1), ("train" if method == "feddyn" else say.FOLLOW, 2)}
+
+        def carrying(task, round_, messages, most):
+            if (task, round_) in again:
+                again.discard((task, round_))
+                consortium.restart("p1")
+            return carry(task, round_, messages, most)
+
+        return carrying
+
+    _, learnt = apart(world, tmp_path, *settings, change=forgetful)
+    assert all(torch.equal(learnt[name], value) for name, value in together.items())

@@ -16,6 +16,7 @@ from fedrel.algorithms.fedprox import FedProx
 from fedrel.algorithms.fedrs import FedRS
 from fedrel.algorithms.feedback import Feedback
 from fedrel.algorithms.lazy_mil import LazyMIL
+from fedrel.algorithms.lazy_mil_sums import LazyMILFromSums
 from fedrel.algorithms.moon import Moon
 from fedrel.algorithms.scaffold import Scaffold
 from fedrel.algorithms.server_only import ServerOnly
@@ -45,6 +46,7 @@ _OWN: dict[str, Method] = {
         "none",
         "Sui et al., EMNLP 2021",
         "platforms elect, for every fact, the one sentence most likely to express it",
+        LazyMILFromSums.of,
     ),
     "evidence": Method(
         Evidence,
@@ -134,6 +136,7 @@ __all__ = [
     "FedRS",
     "Feedback",
     "LazyMIL",
+    "LazyMILFromSums",
     "Method",
     "Moon",
     "Scaffold",

@@ -1,13 +1,7 @@
 """Remembered evidence where the coordinator knows sums alone: it reads how good the best evidence of a slot is, and
-nothing about any platform's.
+nothing about any platform's (`slot_table.py`).
 
-A fact falls into one slot of each of several tables, by a hash of its blinded key, which is another one in every
-`window` of rounds. z is cut into steps. In every slot a platform has one number a step: a random one, never 0, in all
-steps that its best sentence for a fact of the slot reaches, 0 above. Of the sum over platforms, mod 2^32, the highest
-step that is not 0 is the highest that anybody reaches (but for one case in 2^32), and random numbers do not tell how
-many do. The coordinator sends back one byte a slot. Facts that share a slot can only make it look better than it is,
-so z* of a fact is the least over its tables. Slots are always as many, and always in the same places: neither the
-number of facts nor their order leaves a platform.
+The slots of facts are others in every `window` of rounds, in which evidence is remembered.
 """
 
 from collections.abc import Mapping
@@ -18,22 +12,20 @@ import torch
 from torch import Tensor
 
 from fedrel.algorithms.evidence import Evidence
+from fedrel.algorithms.slot_table import SlotTable, slots_in, told, told_in
 from fedrel.algorithms.standing_out import compare_relations, nobody_stood_out
 from fedrel.config import Experiment
 from fedrel.learning.named import Named
 from fedrel.protocol import Algorithm, Record, Round, Scored, Site, broadcast, named_in, task
-from fedrel.protocol.slots import TABLES, highest, random_up_to, slots_of
-
-_LOWEST, _HIGHEST = -12.0, 12.0  # z beyond these counts as these
 
 
 @dataclass(frozen=True)
 class EvidenceFromSums(Evidence):
-    """`slots`: of a table, some times as many as there are facts. `window`: rounds whose evidence is remembered, from
-    the first of them on; then keys are new and memory begins anew. A step of z is `rounding`, at least 1.
+    """`slots`: of a table; 0: as many as the facts call for. `window`: rounds whose evidence is remembered, from the
+    first of them on; then keys are new and memory begins anew. A step of z is `rounding`, at least 1.
     """
 
-    slots: int = 4096
+    slots: int = 0
     window: int = 1
 
     @classmethod
@@ -44,61 +36,58 @@ class EvidenceFromSums(Evidence):
         return cls(**vars(evidence), slots=privacy.slots, window=privacy.window or several)
 
     @property
-    def step(self) -> float:
-        return max(self.rounding, 1.0)  # a finer one would make tables large
-
-    @property
-    def steps(self) -> int:
-        return int((_HIGHEST - _LOWEST) // self.step) + 1
+    def table(self) -> SlotTable:
+        return SlotTable(max(self.rounding, 1.0), self.slots)  # a finer step would make tables large
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        return {"tables": TABLES, "slots": self.slots, "steps": self.steps}
+        return self.table.sizes
+
+    def sizes_in(self, message: Mapping[str, Named | float]) -> Mapping[str, int]:
+        return {"slots": slots_in(message)} if "slots" in message else {}
 
     def start(self, weights: Named) -> Record:
-        return {"weights": weights, "heard": self._nothing(0), "stood": nobody_stood_out()}
-
-    def _nothing(self, window: int) -> Named:
-        return Named(step=torch.zeros(TABLES, self.slots, dtype=torch.uint8), window=torch.tensor(window))
+        heard = Named(step=self.table.empty(), window=torch.tensor(0))
+        return {"weights": weights, "heard": heard, "stood": nobody_stood_out()}
 
     def round(self, hub: Site, state: Record, cohort: list[str]) -> Round:
-        weights, heard = named_in(state, "weights"), named_in(state, "heard")
-        shown = yield broadcast("show", cohort, weights=weights)
+        weights, heard = named_in(state, "weights"), named_in(state, "heard")["step"].cpu()
+        window, slots = self.turn(hub.round), heard.shape[1]
+        shown = yield broadcast("show", cohort, weights=weights, slots=float(slots))
         if not shown:
             return state
-        window = hub.round // self.window
-        if not self.memory or int(heard["window"]) != window:
-            heard = self._nothing(window)
-        reached = torch.maximum(heard["step"].cpu(), highest(hub.total(shown, "reached")["random"]))
-        told: Record = {"reached": Named(step=reached)}
+        if not self.memory or int(named_in(state, "heard")["window"]) != window:
+            heard = self.table.emptied(slots)
+        reached = torch.maximum(heard, self.table.highest(hub.total(shown, "reached")))
         stood, bars = yield from compare_relations(hub, named_in(state, "stood"), shown, self.early)
-        replies = yield broadcast("train", shown, **told, **bars)
+        replies = yield broadcast("train", shown, **told(reached), **bars)
         mean = hub.mean(weights, replies, "weights", by="sentences")
-        return {"weights": mean, "heard": Named(step=reached, window=torch.tensor(window)), "stood": stood}
+        larger = self.table.slots_for(reached)
+        kept = reached if larger == slots else self.table.emptied(larger)  # where facts lie in it, nobody knows yet
+        return {"weights": mean, "heard": Named(step=kept, window=torch.tensor(window)), "stood": stood}
 
-    @task(reached={"random": "i32 tables slots steps cyclic"})
+    @task(reached={"random": "i32 tables slots words cyclic"})
     def show(self, site: Site, message: Record) -> Record:
-        """For every slot, random numbers in the steps that the best evidence here reaches."""
+        """For every slot, random numbers that show the step that the best evidence here reaches."""
         evidence = named_in(super().show(site, message), "evidence")
-        slot = slots_of(evidence["key"], site.round // self.window, self.slots)  # (tables, n)
-        reached = ((evidence["best"] - _LOWEST) / self.step).floor().long().clamp(-1, self.steps - 1) + 1
+        reached = self.table.reached(evidence["best"])
+        slot, numbers = self.table.shown(evidence["key"], reached, self.turn(site.round), slots_in(message))
         site.scratch["slots"] = Named(slot=slot)
-        return {"reached": Named(random=random_up_to(slot, reached, self.slots, self.steps))}
+        return {"reached": numbers}
 
     @task(weights="model", sentences="sentences", loss="loss", or_nothing=True, trains=True)
     def train(self, site: Site, message: Record) -> Record:
-        step = named_in(message, "reached")["step"].long()  # (tables, slots)
-        best = step.gather(1, named_in(site.scratch, "slots")["slot"]).amin(0)  # (n,) of its own facts
-        z = torch.where(best > 0, _LOWEST + (best - 1) * self.step, -torch.inf)
-        return super().train(site, {**message, "best": Named(best=z)})
+        best = self.table.best_of(told_in(message), named_in(site.scratch, "slots")["slot"])  # (n,) of its own facts
+        return super().train(site, {**message, "best": Named(best=self.table.z_of(best))})
 
-    def readable(self, random: Tensor, round_: int) -> tuple[Tensor, Tensor]:
-        """What anybody reads from a sum of random numbers: the slots of the first table that somebody has evidence in,
-        (n,) numbers that are others in every window, and how good the best of it is (n,).
-        """
-        step = highest(random)[0].long()
-        (taken,) = step.nonzero(as_tuple=True)
-        return taken + self.slots * (round_ // self.window), _LOWEST + (step[taken] - 1) * self.step
+    @property
+    def lasting(self) -> bool:
+        """Whether the keys of facts, from which their slots follow, are the same in all rounds."""
+        return self.memory
+
+    def turn(self, round_: int) -> int:
+        """What slots change with."""
+        return round_ // self.window
 
     def selection(self, state: Record, platforms: Mapping[str, Scored]) -> dict[str, Tensor]:
         """As with the keys of facts at hand, which a report's own process has."""

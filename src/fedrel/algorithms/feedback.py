@@ -32,6 +32,7 @@ class Feedback(FedAvg):
     needs_validation = True
     needs_common = True
     needs_judges = True
+    server_trains = True
 
     use: Literal["all", "positive", "self-training"] = "all"
     robust: bool = False

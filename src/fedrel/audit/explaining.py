@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedrel.algorithms.evidence_sums import EvidenceFromSums
 from fedrel.audit.finding import DID_NOT_HAPPEN, NOTHING
+from fedrel.audit.fingerprint import SLOTTED
 from fedrel.audit.target import with_rows
 from fedrel.config import Experiment
 from fedrel.data.store import Ints
 from fedrel.encoding.words import WordEncoding
 from fedrel.engines.engine import Upload
 from fedrel.engines.simulator import Simulator
-from fedrel.experiment.assembly import Setup, method_of, prepare
-from fedrel.experiment.sums import SECURE, objection_to_sums
+from fedrel.experiment.assembly import Setup, prepare
+from fedrel.experiment.sums import SECURE
+from fedrel.experiment.sums_by_default import objection_to_method
 from fedrel.learning.model import WORDS
 from fedrel.privacy.entries import HEADER
 from fedrel.privacy.meaning import MEANINGS, Meaning, meaning
@@ -130,7 +131,7 @@ def _readers(setup: Setup, sent: Sent) -> Iterator[str]:
 
 
 def _readers_of_sums(setup: Setup) -> Iterator[str]:
-    least, evidence = setup.experiment.privacy.least, isinstance(setup.algorithm, EvidenceFromSums)
+    least, evidence = setup.experiment.privacy.least, isinstance(setup.algorithm, SLOTTED)
     best = ", and how good the best evidence for each of some facts is, not which facts or whose" if evidence else ""
     yield (
         f"The coordinator can read the sum over the active platforms, at least {least} of them, and no platform's own "
@@ -141,16 +142,6 @@ def _readers_of_sums(setup: Setup) -> Iterator[str]:
     yield f"Everybody else: addresses, times and sizes of messages. {_MODEL}"
 
 
-def _could_sum(experiment: Experiment) -> bool:
-    """Whether the method works where only sums are known."""
-    summing = replace(
-        experiment,
-        privacy=replace(experiment.privacy, sums="secure"),
-        robust=replace(experiment.robust, screening="off"),
-    )
-    return objection_to_sums(method_of(summing)[0], summing) is None
-
-
 def _lists_facts(it: Meaning) -> bool:
     return it.fields.endswith("/key")
 
@@ -159,7 +150,7 @@ def _less(setup: Setup) -> str:
     """Settings that would reveal less, as far as they are not chosen already."""
     method, ways = setup.experiment.method, []
     secure = setup.experiment.privacy.sums == SECURE
-    if not secure and _could_sum(setup.experiment):
+    if not secure and objection_to_method(setup.experiment) is None:
         ways.append('privacy.sums = "secure" (no platform\'s own numbers can be read)')
     if WORDS in setup.weights and isinstance(setup.encoding, WordEncoding):
         ways.append('extractor.vectors = "glove" and extractor.embeddings = "frozen" (no row of a word leaves)')

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from fedrel.algorithms.evidence_sums import EvidenceFromSums
+from fedrel.algorithms.lazy_mil_sums import LazyMILFromSums
 from fedrel.audit.finding import Attack, Finding
 from fedrel.audit.statistics import mean_of, threshold, told_apart
 from fedrel.audit.target import Target, facts_of
@@ -39,6 +40,7 @@ _SLACK = 1e-5  # log-odds, of a rounded score
 _IMPOSSIBLE = -5.0  # log-likelihood ratio: the best of a fact cannot be below one of its sentences
 _SURE = 1 - 1e-9  # probability; the logarithm of the rest must be finite
 _FOLLOWED = 0.5  # a list whose scores correlate more than this, place by place, keeps its order
+SLOTTED = (EvidenceFromSums, LazyMILFromSums)  # methods whose sums list slots
 NO_SCORES = "no scores of facts are sent"
 
 
@@ -64,7 +66,7 @@ def scored_field(form: Form | None) -> tuple[str, str] | None:
 def sends_scores(target: Target) -> bool:
     algorithm = target.setup.algorithm
     listed = any(scored_field(form_of(algorithm, name)) for name in tasks(algorithm))
-    return listed or isinstance(algorithm, EvidenceFromSums)
+    return listed or isinstance(algorithm, SLOTTED)
 
 
 class Lists:
@@ -93,9 +95,9 @@ class Lists:
         same list for every platform, and what its facts are nobody here can tell.
         """
         method = self.target.setup.algorithm
-        if not isinstance(method, EvidenceFromSums) or "reached" not in replies.layout.form.fields:
+        if not isinstance(method, SLOTTED) or "reached" not in replies.layout.form.fields:
             return False
-        keys, scores = method.readable(replies.total("reached")["random"], ask.round)
+        keys, scores = method.table.readable(replies.total("reached"), method.turn(ask.round))
         listed = Listed(keys.numpy(), scores.double().numpy(), -2 - keys.numpy())
         for platform in self.of.keys() & set(replies):
             self.of[platform][ask.round] = listed

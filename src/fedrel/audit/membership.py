@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,7 +11,7 @@ from fedrel.audit.finding import Attack, Finding, looks
 from fedrel.audit.statistics import told_apart
 from fedrel.audit.target import Target
 from fedrel.learning.model import SHOWN
-from fedrel.learning.named import Named, apply_patch
+from fedrel.learning.named import Named
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.summed import Summed
 
@@ -50,25 +52,19 @@ class Membership(Attack):
         if isinstance(replies, Summed):
             self._see_sum(ask, replies)
             return
-        fits = {
-            platform: self.target.log_odds(apply_patch(ask.model, weights), SHOWN)
-            for platform, weights in self.target.updates(ask, replies)
-            if platform in self.target.watched
-        }
+        fits = self.target.fits(ask, replies)
         if len(fits) < 2:
             return
         for place, platform in enumerate(self.target.watched):
             if platform in fits:
                 asked = self.target.owner == place
-                others = np.stack([fit[asked] for name, fit in fits.items() if name != platform])
-                spread = others.std(0) + 0.1 if len(others) >= _SPREAD else 1.0
-                self.score[asked] += (fits[platform][asked] - others.mean(0)) / spread
+                self.score[asked] += _above_others(fits, platform)[asked]
                 self.times[asked] += 1
 
     def _see_sum(self, ask: Ask, replies: Summed) -> None:
-        mean = next((weights for _, weights in self.target.updates(ask, replies)), None)
-        if mean is not None:
-            self.score += self.target.log_odds(mean, SHOWN) - self.target.log_odds(ask.model, SHOWN)
+        gain = self.target.gain(ask, replies)
+        if gain is not None:
+            self.score += gain
             self.times += 1
 
     def finding(self, weights: Named) -> Finding:
@@ -82,6 +78,78 @@ class Membership(Attack):
             "non-members": int((seen & ~member).sum()),
         }
         return self.found(*told_apart(score[seen & member], score[seen & ~member]), details=counts)
+
+
+def _above_others(fits: Mapping[str, Floats], platform: str) -> Floats:
+    """(N,) by how much the sentences fit this platform's update better than those of the others, in their spread."""
+    others = np.stack([fit for name, fit in fits.items() if name != platform])
+    spread = others.std(0) + 0.1 if len(others) >= _SPREAD else np.ones(others.shape[1])
+    found: Floats = (fits[platform] - others.mean(0)) / spread
+    return found
+
+
+class Attribution(Attack):
+    """Whose text a sentence is in, of a sentence that somebody trained on.
+
+    Every sentence is asked of every platform that is watched, its own and the others: does it fit this one's updates
+    better than those of the rest? Where only sums are known, all that tells platforms apart is who was in which sum: a
+    sentence gains more in rounds that its platform takes part in than in those without it. Where all take part in all
+    rounds, nothing is left, and every platform has the same score.
+    """
+
+    name = "attribution"
+    wants = "which platform's text a given sentence is in"
+    how = "The sentence fits its platform's updates better than others', or gains in sums that the platform is in."
+
+    def __init__(self, target: Target, rounds: int) -> None:
+        super().__init__(target, rounds)
+        self.looks = looks(rounds, _LOOKS)
+        watched, asked = len(target.watched), len(target.rows)
+        self.score, self.times = np.zeros((watched, asked)), np.zeros(watched)
+        self.without, self.absent = np.zeros((watched, asked)), np.zeros(watched)  # of sums it was not in
+
+    def objection(self) -> str:
+        if not self.target.sends_weights:
+            return "no weights are sent"
+        return "" if len(self.target.watched) > 1 else "there is one platform: it is clear whose a sentence is"
+
+    def see(self, ask: Ask, replies: Replies) -> None:
+        if ask.round not in self.looks:
+            return
+        if isinstance(replies, Summed):
+            self._see_sum(ask, replies)
+            return
+        fits = self.target.fits(ask, replies)
+        for place, platform in enumerate(self.target.watched if len(fits) > 1 else ()):
+            if platform in fits:
+                self.score[place] += _above_others(fits, platform)
+                self.times[place] += 1
+
+    def _see_sum(self, ask: Ask, replies: Summed) -> None:
+        gain = self.target.gain(ask, replies)
+        if gain is None:
+            return
+        gain = (gain - gain.mean()) / (gain.std() + 1e-9)  # early rounds gain more than late ones, whoever takes part
+        those = set(replies)
+        inside = np.array([platform in those for platform in self.target.watched])
+        self.score[inside] += gain
+        self.times += inside
+        self.without[~inside] += gain
+        self.absent += ~inside
+
+    def finding(self, weights: Named) -> Finding:
+        if not self.times.any():
+            return self.nothing("no round had updates of two platforms that were watched")
+        score = self.score / np.maximum(self.times, 1)[:, None]
+        told_of = self.times > 0
+        if self.target.only_sums:
+            told_of = told_of & (self.absent > 0)
+            score = np.where(told_of[:, None], score - self.without / np.maximum(self.absent, 1)[:, None], 0.0)
+        member, owner = self.target.member, self.target.owner
+        its_own = owner[None, member] == np.arange(len(score))[:, None]  # (watched, members)
+        counts = {"rounds": len(self.looks), "members": int(member.sum()), "platforms": len(score)}
+        counts |= {"platforms that some round tells from others": int(told_of.sum())}
+        return self.found(*told_apart(score[:, member][its_own], score[:, member][~its_own]), details=counts)
 
 
 class FinalModel(Attack):

@@ -13,7 +13,8 @@ from fedrel.audit.few import FewSentences
 from fedrel.audit.finding import Attack, Finding
 from fedrel.audit.fingerprint import Fingerprint, Linkage
 from fedrel.audit.labels import Labels
-from fedrel.audit.membership import FinalModel, Membership
+from fedrel.audit.lookup import Lookup
+from fedrel.audit.membership import Attribution, FinalModel, Membership
 from fedrel.audit.target import HELD_OUT, Target, hold_out, with_rows
 from fedrel.audit.words import Names, Words
 from fedrel.config import Experiment
@@ -25,7 +26,18 @@ from fedrel.protocol.run import run
 from fedrel.util.seeds import derive
 from fedrel.version import installed_version
 
-ATTACKS: tuple[type[Attack], ...] = (Words, Fingerprint, Linkage, Names, Membership, FinalModel, Labels, FewSentences)
+ATTACKS: tuple[type[Attack], ...] = (
+    Words,
+    Fingerprint,
+    Linkage,
+    Names,
+    Membership,
+    Attribution,
+    Lookup,
+    FinalModel,
+    Labels,
+    FewSentences,
+)
 FORMAT = 1
 Tick = Callable[[int, int], None]
 

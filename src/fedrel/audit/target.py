@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,8 @@ from fedrel.errors import UserError
 from fedrel.experiment.assembly import Setup
 from fedrel.experiment.sites import Sites
 from fedrel.experiment.sums import SECURE
-from fedrel.learning.model import WORDS, Model
-from fedrel.learning.named import Named
+from fedrel.learning.model import SHOWN, WORDS, Model
+from fedrel.learning.named import Named, apply_patch
 from fedrel.privacy.blind import of_run
 from fedrel.protocol.records import named_in
 from fedrel.protocol.round import Ask, Replies
@@ -68,6 +69,33 @@ class Target:
         """(N,) the log-odds that a model gives the labels of the sentences asked about."""
         self.model.load(weights, self.shard)
         return self.model.label_log_odds(self.shard, view).double().numpy()
+
+    def fits(self, ask: Ask, replies: Replies) -> Mapping[str, Floats]:
+        """(N,) by watched platform that replied with trained weights: the log-odds under them, with names shown. Of the
+        last replies that were looked at they are kept, for the next attack.
+        """
+        if self._kept.get("replies") is not replies:
+            of = {
+                platform: self.log_odds(apply_patch(ask.model, weights), SHOWN)
+                for platform, weights in self.updates(ask, replies)
+                if platform in self.watched
+            }
+            self._kept.update(replies=replies, fits=of)
+        return cast(Mapping[str, Floats], self._kept["fits"])
+
+    def gain(self, ask: Ask, replies: Summed) -> Floats | None:
+        """(N,) by how much the log-odds rose from the model that was sent to the mean of what came back, where only
+        sums are known; None: no weights came back.
+        """
+        if self._kept.get("replies") is not replies:
+            mean = next((weights for _, weights in self.updates(ask, replies)), None)
+            found = None if mean is None else self.log_odds(mean, SHOWN) - self.log_odds(ask.model, SHOWN)
+            self._kept.update(replies=replies, gain=found)
+        return cast("Floats | None", self._kept["gain"])
+
+    @cached_property
+    def _kept(self) -> dict[str, object]:
+        return {}
 
     @property
     def sends_weights(self) -> bool:

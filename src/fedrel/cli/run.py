@@ -144,7 +144,7 @@ def _what_runs(settings: config.Experiment, setup: Setup) -> str:
         if platforms > 1
         else "of one holder (partition.platforms=… simulates a federation)"
     )
-    sums = "; secure sums" if settings.privacy.sums == "secure" else ""
+    sums = "; secure sums" if setup.experiment.privacy.sums == "secure" else ""
     return f"{settings.method['name']} on {len(dataset.train):,} {texts} {holders}; {relations}{sums}"
 
 

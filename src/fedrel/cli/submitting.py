@@ -19,6 +19,7 @@ from fedrel.cli.console import err, out, print_json, say, tell
 from fedrel.cli.federation import federation_extra
 from fedrel.cli.run import Settings
 from fedrel.cli.watch import view_of
+from fedrel.config.sections import AUTO
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import complete, read_experiment
 from fedrel.experiment.fitted import fitted
@@ -74,11 +75,14 @@ def submit(
 def _settings(path: Path | None, given: list[str]) -> config.Experiment:
     """The experiment with the defaults of a federation. Raises UserError here for what cannot work there."""
     from fedrel.experiment.parties import federated
+    from fedrel.experiment.sums_by_default import no_sums, objection_to_method
 
     read_experiment(path, given)  # reports a mistake in the file with its line
     table, _ = config.read_table(path)
     settings = fitted(complete(config.parse(federated(config.override(table, given)), "the experiment")), say=say)
     refuse_loggers(settings)
+    if settings.privacy.sums == AUTO and (objection := objection_to_method(settings)):
+        say(no_sums(objection))
     return replace(settings, data=replace(settings.data, path=""))  # each party has its own
 
 

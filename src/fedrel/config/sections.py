@@ -176,12 +176,14 @@ class Robust:
 class Privacy:
     """What the coordinator may know; see docs/privacy.md."""
 
-    # secure: of what platforms send in a round, the sum over them and nothing else
-    sums: Literal["off", "secure"] = "off"
+    # secure: of what platforms send in a round, the sum over them and nothing else. auto: secure in a federation, and
+    # where platforms have folders of their own, if the method and the number of active platforms allow it; else off
+    sums: Literal["auto", "off", "secure"] = "auto"
     least: int = number(3, low=2, high=1_000)  # platforms in a sum; none over fewer is opened
-    # of evidence in sums: places that facts are hashed to, about four times as many as facts; and rounds that are
-    # remembered together, 0: one, or twice as many as it takes until all platforms were active
-    slots: int = number(4096, low=16, high=2**22)
+    # of evidence and lazy-mil in sums: places that facts are hashed to; 0: about four times as many as facts, by what
+    # sums tell of their number. And rounds that are remembered together, 0: one, or twice as many as it takes until all
+    # platforms were active
+    slots: int = number(0, low=0, high=2**22)
     window: int = number(0, low=0, high=1_000_000)
 
 

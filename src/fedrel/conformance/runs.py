@@ -184,7 +184,8 @@ class Runs:
         source = write_parts(dataset, divide(dataset, experiment.partition, experiment.seed), folder)
         relations = tuple(dataset.relations[int(dataset.has_na) :])
         data = replace(experiment.data, source=source, path=str(folder), dev=0.0, relations=relations)
-        return config.parse(federated(config.to_table(replace(experiment, data=data)))), folder
+        plain = replace(experiment, data=data, privacy=replace(experiment.privacy, sums="off"))
+        return config.parse(federated(config.to_table(plain))), folder
 
     def _equal(self, name: str, what: str, *more: str) -> None:
         _require_equal(self._weights(self.usual), self._weights(self._run(name, *more)), what)

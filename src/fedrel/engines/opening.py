@@ -1,4 +1,5 @@
-"""The coordinator's side of secure sums, between platforms that are elsewhere: five exchanges, then the sum.
+"""The coordinator's side of secure sums, between platforms that are elsewhere: they are told what was opened before,
+then five exchanges, then the sum.
 
 Whoever does not answer one of them is left out, and what it sent before is taken out of the sum; where too few are left
 there is no sum, and the round is to be repeated.
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fedrel.engines.past_sums import PastSums
+from fedrel.privacy import tags
 from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import packed
 from fedrel.privacy.secure_sum import Coordinator, NotOpenedError, Offer, Terms, Verify
@@ -26,12 +29,13 @@ Read = Callable[[Record], Understood]
 @dataclass
 class Opening:
     """What sums of a run are opened with. `context` names the sum of a round and task; `verify` says whether a platform
-    has signed something; no sum over fewer than `least` is opened.
+    has signed something; no sum over fewer than `least` is opened. `past`: those that were opened.
     """
 
     context: Callable[[int, str], bytes]
     verify: Verify
     least: int
+    past: PastSums
     _round: bytes = b""
     _heard: bytes = b""
 
@@ -60,18 +64,22 @@ def open_sum(
     asked = say.with_units(next(iter(ask.to.values()), {}), layout.units)
     if len({id(message) for message in ask.to.values()}) > 1:
         raise TypeError(f"{ask.task}: what is added up is asked of all in the same words; use broadcast")
-    coordinator = Coordinator(opening.terms(ask, digest(asked), layout.size), verify=opening.verify)
+    opening.past.tell(ask, step)
+    size = layout.size + tags.count(layout.cyclic)
+    coordinator = Coordinator(opening.terms(ask, digest(asked), size), verify=opening.verify)
     offers = coordinator.offers(dict(step(ask.task, dict.fromkeys(ask.to, asked), _offer)))
     told = say.many(say.OFFERS, {name: say.offer_bytes(offer) for name, offer in offers.items()})
     shares = coordinator.shares(dict(step(say.SHARE, dict.fromkeys(offers, told), _many(say.SHARES))))
     sent = {name: say.many(say.SHARES, mine) for name, mine in shares.items()}
-    stayed = coordinator.masked(step(say.MASK, sent, _words(layout.size)))
+    stayed = coordinator.masked(step(say.MASK, sent, _words(size)))
     told = say.names(say.STAYED, stayed)
     signatures = coordinator.signatures(dict(step(say.AGREE, dict.fromkeys(stayed, told), _agreement)))
     told = say.many(say.SIGNATURES, signatures)
     revealed = dict(step(say.REVEAL, dict.fromkeys(signatures, told), _many(say.REVEALED)))
-    total = coordinator.total(revealed)
-    return Summed(layout, total, tuple(name for name in ask.to if name in stayed))
+    total, platforms = coordinator.total(revealed), tuple(name for name in ask.to if name in stayed)
+    past = opening.past
+    past.add(ask, say.Opened(past.attempt(), ask.round, ask.task, layout.units, platforms, total))
+    return Summed(layout, total[: layout.size].copy(), platforms)
 
 
 def _offer(reply: Record) -> Offer:

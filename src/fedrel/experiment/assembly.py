@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,10 +30,12 @@ from fedrel.evaluation.federated import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.loggers import require_loggers
+from fedrel.experiment.methods import choose_method, method_of
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.experiment.starting import Start, settings_from
-from fedrel.experiment.sums import SECURE, objection_to_cohort, objection_to_sums
+from fedrel.experiment.sums import objection_to_cohort, objection_to_sums
+from fedrel.experiment.sums_by_default import with_sums
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
 from fedrel.learning.named import Named
@@ -123,27 +125,6 @@ def read_experiment(path: Path | None, settings: Iterable[str] = (), *, start: P
     if start is None:
         return with_metric(config.read(path, settings))
     return with_metric(config.parse(config.override(settings_from(start, table), settings), "--set"))
-
-
-def choose_method(settings: Mapping[str, object], where: str = "", text: str = "") -> tuple[Algorithm, str]:
-    """The [method] section, a name and that method's own settings: an algorithm, and the denoiser of its model."""
-    options = dict(settings)
-    name = str(options.pop("name"))
-    if name not in METHODS:
-        place = f"{where}{config.line_of(text, 'method.', 'name')}: " if where else ""
-        raise UserError(f'{place}method.name = "{name}" is no method{suggest(name, METHODS)}')
-    method = METHODS[name]
-    algorithm = config.section(method.algorithm, options, where or f"method {name}", "method.", text)
-    return algorithm, method.denoiser or vars(algorithm)["denoiser"]
-
-
-def method_of(experiment: Experiment) -> tuple[Algorithm, str]:
-    """What a run's platforms and coordinator do: the method, in the form that does with what the coordinator may know,
-    and the denoiser of its model.
-    """
-    algorithm, denoiser = choose_method(experiment.method)
-    summing = METHODS[str(experiment.method["name"])].from_sums if experiment.privacy.sums == SECURE else None
-    return (summing(algorithm, experiment) if summing else algorithm), denoiser
 
 
 def extractor_note(experiment: Experiment) -> str:
@@ -253,6 +234,8 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     apart = experiment.partition.kind == "folder" and not algorithm.pools_text
     # Platforms with folders of their own could be a federation, where nobody knows this beforehand
     experiment = fitted(experiment, say=say) if apart else fitted(experiment, dataset, division, say=say)
+    experiment = with_sums(experiment, division.platforms, say=say)
+    algorithm, denoiser = method_of(experiment)
     if start:
         start.require_same_extractor(experiment)
         encoding, model = start.saved.encoding, start.saved.model

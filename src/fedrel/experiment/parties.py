@@ -34,15 +34,17 @@ from fedrel.experiment.assembly import (
     choose_device,
     complete,
     judged_notes,
-    method_of,
     objection_to_home,
     require_pairs,
     set_arithmetic,
 )
 from fedrel.experiment.fitted import fitted
+from fedrel.experiment.methods import method_of
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.experiment.starting import IN_FEDERATION
+from fedrel.experiment.sums import SECURE
+from fedrel.experiment.sums_by_default import with_sums
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.algorithm import Algorithm
@@ -140,7 +142,9 @@ def coordinate(
     experiment: Experiment, data: Path, names: Sequence[str], *, say: Callable[[str], None] = lambda line: None
 ) -> Coordination:
     """From the coordinator's own, public data, and the names of the platforms."""
-    experiment = fitted(complete(experiment))
+    experiment = with_sums(fitted(complete(experiment)), names, say=say)
+    if experiment.privacy.sums == SECURE:  # a round that platforms know of cannot be repeated after the next one
+        experiment = replace(experiment, engine=replace(experiment.engine, save_every=1))
     algorithm, denoiser = method_of(experiment)
     if algorithm.pools_text:
         raise UserError("centralised training needs all text in one place; use `fedrel run`")
@@ -207,6 +211,8 @@ class Participant:
     algorithm: Algorithm
     site: Site
     summary: Record  # what it says of itself: counts
+    hub: Site  # the server's, without its sentences
+    first: Named | None  # the weights that all begin with, where they follow from what was agreed on
 
 
 def read_agreed(agreement: Record, allow: Callable[[Experiment], None] = lambda experiment: None) -> Experiment:
@@ -241,7 +247,7 @@ def participate(
     dataset.require_no_overlap(experiment.data.allow_overlap)
     if not len(dataset.train):
         raise UserError(f"{data}: no training sentences")
-    encoding, model = _same_model(agreement, experiment, denoiser, dataset)
+    encoding, model, first = _same_model(agreement, experiment, denoiser, dataset)
     model.to(choose_device(experiment.engine.device))
     everything = Division({name: np.arange(len(dataset.train))}, np.zeros(0, np.int64))
     names = tuple(_read(agreement, "platforms").split("\n"))
@@ -265,11 +271,13 @@ def participate(
     if isinstance(encoding, WordEncoding):
         unknown, running = unknown_share(dataset, dataset.train, encoding.vocabulary)
         summary |= {"words": running, "unknown_words": unknown}
-    return Participant(experiment, algorithm, site, summary)
+    return Participant(experiment, algorithm, site, summary, sites.hub, first)
 
 
-def _same_model(agreement: Record, experiment: Experiment, denoiser: str, dataset: Dataset) -> tuple[Encoding, Model]:
-    """The coordinator's model, but for its weights, which come with every round."""
+def _same_model(
+    agreement: Record, experiment: Experiment, denoiser: str, dataset: Dataset
+) -> tuple[Encoding, Model, Named | None]:
+    """The coordinator's model, and its first weights, unless it alone has vectors that they are made of."""
     settings = experiment.extractor
     frozen = settings.kind != "bert" and settings.embeddings == "frozen"
     if not (frozen and settings.vectors == "glove"):  # what is sent need not be found here
@@ -283,7 +291,7 @@ def _same_model(agreement: Record, experiment: Experiment, denoiser: str, datase
 
     hide_names = settings.hide_names
     meant = replace(experiment, extractor=replace(settings, hide_names=0.0))  # stand-ins are the coordinator's
-    encoding, model, _ = make_model(meant, denoiser, len(dataset.relations), pairs=dataset.has_pairs, words=words)
+    encoding, model, first = make_model(meant, denoiser, len(dataset.relations), pairs=dataset.has_pairs, words=words)
     if isinstance(encoding, WordEncoding) and hide_names:
         encoding, model.hide_names = replace(encoding, stand_ins=_stand_ins(agreement, len(encoding))), hide_names
     if "vectors" in agreement and model.frozen_words is not None:
@@ -292,7 +300,8 @@ def _same_model(agreement: Record, experiment: Experiment, denoiser: str, datase
         raise UserError(
             "pretrained weights or word vectors here are not the coordinator's; install the same versions of packages"
         )
-    return encoding, model
+    known = frozen or settings.kind == "bert" or experiment.extractor.vectors == "random"
+    return encoding, model, first if known else None
 
 
 def _stand_ins(agreement: Record, words: int) -> Ints:

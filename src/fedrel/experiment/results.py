@@ -17,8 +17,13 @@ def experiment_of(folder: Path) -> Experiment:
     path = folder / "experiment.toml"
     if not path.is_file():
         raise UserError(f"{folder}: no run to go on with (it has no experiment.toml)")
-    begun_before_names_could_be_hidden = "hide_names" not in path.read_text(encoding="utf-8")
-    return read_experiment(path, ["extractor.hide_names=0"] if begun_before_names_could_be_hidden else [])
+    return read_experiment(path, as_it_was(path.read_text(encoding="utf-8")))
+
+
+def as_it_was(experiment: str) -> list[str]:
+    """What held for a run whose experiment, as TOML, says nothing of it: it was begun before that could be set."""
+    settings = [] if "hide_names" in experiment else ["extractor.hide_names=0"]
+    return settings if "[privacy]" in experiment else [*settings, "privacy.sums=off"]
 
 
 def read_result(folder: Path) -> dict[str, Any]:

@@ -50,7 +50,8 @@ def objection_to_cohort(experiment: Experiment, active: int) -> str | None:
 def sum_notes(experiment: Experiment) -> list[str]:
     """What a reader of results should know about how replies were added up."""
     if experiment.privacy.sums != SECURE:
-        return []
+        told = "no secure sums: the coordinator sees what each platform sends (docs/privacy.md)"
+        return [told] if experiment.partition.kind == "folder" else []
     least = experiment.privacy.least
     return [f"secure sums: the coordinator sees sums over at least {least} platforms, and no platform's own updates"]
 
@@ -72,7 +73,8 @@ def _layout(
     form = form_of(algorithm, ask.task)
     if form is None or not adds_up(algorithm, ask.task):
         return None
-    return Layout(form, Units.of(len(ask.to), held()), ask.model, sizes)
+    said = algorithm.sizes_in(next(iter(ask.to.values()), {}))
+    return Layout(form, Units.of(len(ask.to), held()), ask.model, {**sizes, **said})
 
 
 def adds_up(algorithm: Algorithm, task: str) -> bool:

@@ -13,18 +13,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fedrel.errors import UserError
+from fedrel.federation.following import Following
 from fedrel.federation.kits.kit import SIGN_CERTIFICATE, read_certificate
 from fedrel.federation.signing import Envelope, ForgedError, Request, Signer, Verifier
+from fedrel.learning.named import Named
+from fedrel.privacy import tags
 from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import packed
 from fedrel.privacy.secure_sum import NotOpenedError, Platform, Sign, Terms, Verify
 from fedrel.protocol import sum_messages as say
 from fedrel.protocol.codec import Record
-from fedrel.protocol.summed import masked
+from fedrel.protocol.summed import Layout, masked
 from fedrel.util.files import private_folder, write_atomic
 
 _DOMAIN = b"fedrel sum 1\n"  # no other signature of a kit's key is of bytes that begin like this
@@ -67,17 +71,23 @@ def verified_by(verifier: Verifier) -> Verify:
 class Summing:
     """What a platform does in sums, one at a time. Raises NotOpenedError where it takes part no longer."""
 
-    def __init__(self, name: str, proof: Proof, least: int, folder: Path) -> None:
-        """`folder`: of the run's memory on the platform."""
-        self.name, self.proof, self.least = name, proof, least
+    def __init__(self, name: str, proof: Proof, least: int, folder: Path, following: Following) -> None:
+        """`folder`: of the run's memory on the platform. `following`: of what was added up before."""
+        self.name, self.proof, self.least, self.following = name, proof, least, following
         self._file = folder / "sums.json"
         self._sum: Platform | None = None
         self._of: tuple[int, int, str] = (-1, -1, "")
         self._heard = b""  # what was asked in this round
         self._words: Words | None = None
 
-    def offer(self, request: Request, words: Words) -> Record:
+    def require(self, request: Request, message: Record) -> None:
+        """Raises UnfoundedError unless a request for something that is added up follows from what was before."""
+        self.following.require(request.task, request.round, request.attempt, message)
+
+    def offer(self, request: Request, words: Words, layout: Layout) -> Record:
         """The reply to a request whose outcome is to be added up. Whatever was under way is over."""
+        key = self.following.tag_key(request.attempt, request.round, request.task, layout.units)
+        words = np.concatenate([words, tags.of(words, layout.cyclic, key)])
         if self._of[:2] != (request.attempt, request.round):
             self._heard = b""
         self._heard = say.heard(self._heard, bytes.fromhex(request.sha256))
@@ -88,7 +98,9 @@ class Summing:
         return say.one(say.OFFER, say.offer_bytes(self._sum.offer()))
 
     def step(self, request: Request, message: Record) -> Record:
-        """The reply to one of the further requests of a sum."""
+        """The reply to one of the other requests of a sum."""
+        if request.task == say.FOLLOW:
+            return self._follow(message)
         if self._sum is None or self._of[:2] != (request.attempt, request.round):
             raise NotOpenedError("it takes part in no sum of this round: it was started again, or has left it")
         try:
@@ -96,6 +108,14 @@ class Summing:
         except (NotOpenedError, say.BadMessageError) as error:
             self._sum, self._words = None, None  # nothing more is said about these numbers
             raise NotOpenedError(str(error)) from None
+
+    def _follow(self, message: Record) -> Record:
+        first = message.get(say.FIRST)
+        try:
+            ready = self.following.follow(say.opened_in(message), first if isinstance(first, Named) else None)
+        except say.BadMessageError as error:
+            raise NotOpenedError(str(error)) from None
+        return {say.FOLLOWED: float(ready)}
 
     def _steps(self) -> dict[str, Callable[[Platform, Record], Record]]:
         return {say.SHARE: self._share, say.MASK: self._mask, say.AGREE: self._agree, say.REVEAL: self._reveal}

@@ -29,6 +29,7 @@ from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
 from fedrel.experiment.sums import SECURE, adds_up
 from fedrel.federation.channel import Blob, Channel, ClosedError
+from fedrel.federation.following import Following
 from fedrel.federation.home import Home, Memory, tidy
 from fedrel.federation.kits.kit import COORDINATOR, open_kit
 from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
@@ -41,7 +42,7 @@ from fedrel.privacy.policy import Policy
 from fedrel.privacy.secure_sum import NotOpenedError
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.round import Ask
-from fedrel.protocol.sum_messages import MASK, STEPS, UNITS, BadMessageError, units_of
+from fedrel.protocol.sum_messages import MASK, REQUESTS, UNITS, BadMessageError, units_of
 from fedrel.protocol.summed import Layout, masked, words_of
 from fedrel.protocol.tasks import answer, filled, form_of, tasks
 from fedrel.util.escaping import shown
@@ -127,12 +128,13 @@ class Worker:
         if asked.feedback.users == "table":
             raise RefusedError("feedback.table names a file, and a platform alone decides which files it reads")
         agreed = request.run_id, bytes.fromhex(request.sha256)
+        shared = of_agreement(self.home.blinding_key.read_bytes(), *agreed)
         participant = participate(
             agreement,
             name=self.home.name,
             data=self.home.data,
             store=self.home.store,
-            secret=of_agreement(self.home.blinding_key.read_bytes(), *agreed),
+            secret=shared,
             own_secret=of_agreement(self.home.own_secret(), *agreed),
         )
         if objection := self.policy.objection_to_experiment(participant.experiment, blinded=True):
@@ -141,8 +143,8 @@ class Worker:
             raise RefusedError(objection)
         if participant.experiment.engine.public_seeds:
             _say("engine.public_seeds: whoever knows the experiment can replay what is trained in this run")
-        self.summing = self._summing_of(participant.experiment, request)
         self.memory = Memory(self.home.memory / request.run_id)
+        self.summing = self._summing_of(participant, shared)
         outcome = self._release(request, participant.summary, half=False)
         self.participant, self.run, self.run_id = participant, request.run, request.run_id
         return outcome
@@ -153,19 +155,23 @@ class Worker:
             if objection := self.policy.objection_to_plugin(name, origin):
                 raise RefusedError(objection)
 
-    def _summing_of(self, experiment: Experiment, request: Request) -> Summing | None:
+    def _summing_of(self, participant: Participant, secret: bytes) -> Summing | None:
+        """`secret`: the platforms' alone."""
+        experiment = participant.experiment
         if experiment.privacy.sums != SECURE:
+            _say("no secure sums in this run: the coordinator sees what this platform sends (privacy.sums)")
             return None
         if self.proof is None:
             raise RefusedError("it has no key to sign its part of a sum with")
         least = max(experiment.privacy.least, self.policy.settings.min_summed)
-        return Summing(self.home.name, self.proof, least, self.home.memory / request.run_id)
+        following = Following.of(participant, secret, self.memory.folder)
+        return Summing(self.home.name, self.proof, least, self.memory.folder, following)
 
     def _task(self, request: Request, payload: Payload) -> Outcome:
         if self.participant is None or (self.run, self.run_id) != (request.run, request.run_id):
             return Outcome(UNREADY, "it has not begun this run yet")
         algorithm, site = self.participant.algorithm, self.participant.site
-        step = self.summing is not None and request.task in STEPS
+        step = self.summing is not None and request.task in REQUESTS
         if request.task not in tasks(algorithm) and not step:
             raise RefusedError(f"this method has no task {request.task!r}")
         asked = (request.run_id, request.attempt, request.round, request.task, request.sha256)
@@ -178,6 +184,8 @@ class Worker:
             self.last = (asked, outcome)
             return self._record(request, outcome)
         layout = self._layout(request, message)
+        if self.summing is not None and layout is not None:
+            self.summing.require(request, message)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
         remembered = dict(site.memory)
         try:
@@ -193,8 +201,9 @@ class Worker:
                 reply = masked(filled(algorithm, site, layout, message).summand(reply))
         try:
             if self.summing is not None and layout is not None:
-                self.inside = self._inside(filled(algorithm, site, layout, message))
-                reply = self.summing.offer(request, words_of(reply))
+                whole = filled(algorithm, site, layout, message)
+                self.inside = self._inside(whole)
+                reply = self.summing.offer(request, words_of(reply), whole)
             outcome = self._release(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
                 self.memory.keep(request.round, site.memory)
@@ -232,7 +241,7 @@ class Worker:
         """Whether nothing can be read from the replies to a task: they are offers, shares and masked numbers."""
         if self.summing is None or self.participant is None:
             return False
-        return task in STEPS or adds_up(self.participant.algorithm, task)
+        return task in REQUESTS or adds_up(self.participant.algorithm, task)
 
     @contextlib.contextmanager
     def _watched_training(self) -> Iterator[None]:

@@ -26,6 +26,7 @@ MEANINGS = (
     Meaning("shares/*", "shares of these keys, encrypted for the other platforms", "nothing"),
     Meaning("agreement/*", "a signature on whose numbers have arrived", "that you agree"),
     Meaning("revealed/*", "shares of others' keys", "together with those of others, the sum and nothing else"),
+    Meaning("followed", "up to which round you know what was added up", "whether you were away"),
     Meaning("*/words#rows", "which word-embedding rows changed", "which words your text uses"),
     Meaning("*/words#values", "the word-embedding rows that changed", "how your text uses these words"),
     Meaning("*/words#factor", "how much all other rows shrank", "how many steps were trained"),

@@ -43,6 +43,7 @@ class Algorithm(ABC):
     needs_common: ClassVar[bool] = False  # site.common: every platform reads the server's sentences, without labels
     needs_judges: ClassVar[bool] = False  # site.judge: people on the platform, or simulated users
     pools_text: ClassVar[bool] = False  # one platform holds all text, which is what a federation must not do
+    server_trains: ClassVar[bool] = False  # on sentences of its own: what it asks next, nobody else can work out
     reads_replies: ClassVar[bool] = False  # it looks at replies one by one, not only at means and sums of them
     selects: ClassVar[bool] = False  # it selects sentences across platforms; `selection` says which
     # how it scores sentences that it selects: names shown (0), hidden (1), both (between); None: as they are evaluated
@@ -73,6 +74,10 @@ class Algorithm(ABC):
     @property
     def sizes(self) -> Mapping[str, int]:
         """Sizes that forms of its replies speak of, by word, beside those that all methods have."""
+        return {}
+
+    def sizes_in(self, message: Mapping[str, Named | float]) -> Mapping[str, int]:
+        """Sizes that a request itself says, of the forms of its replies."""
         return {}
 
     @property

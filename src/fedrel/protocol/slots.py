@@ -1,9 +1,11 @@
 """Facts in slots, and random numbers whose sum over platforms tells the highest of their values and nothing else.
 
 A fact falls into one slot of each of several tables, by a hash of its blinded key. In every slot a platform has one
-number a step: a random one, never 0, in all steps up to its value, 0 above. The sum mod 2^32 over platforms is 0 above
-the highest value of all, and random below, however many platforms there are: but for one step in 2^32, which is then
-taken for the one below.
+byte a step, the highest step first: 0 in the steps above its value, a random one that is not 0 in the step that it
+reaches, random ones after that. Four of them are one number mod 2^32, the first its lowest digits, so what a sum
+carries over goes to lower steps, where everything is random already. The first byte of a slot that is not 0 in the sum
+over platforms is the highest value of all, however many platforms reach it; where several do, in one case in 255 their
+bytes add up to 0, and a lower value is read. All lower bytes are uniformly random and say nothing.
 """
 
 from __future__ import annotations
@@ -30,18 +32,27 @@ def slots_of(keys: Tensor, window: int, slots: int) -> Tensor:
     return torch.from_numpy(numbers % slots)
 
 
+def words_for(steps: int) -> int:
+    """Numbers of a slot with so many steps."""
+    return -(-steps // _WORD)
+
+
 def random_up_to(slot: Tensor, value: Tensor, slots: int, steps: int) -> Tensor:
-    """(tables, slots, steps) int32, from the slots (tables, n) of facts and the value of each (n,), from 0 to `steps`.
+    """(tables, slots, words) int32, from the slots (tables, n) of facts and the value of each (n,), from 0 to `steps`.
     Of facts that share a slot, the highest value counts.
     """
     most = torch.zeros(TABLES, slots, dtype=torch.int64)
     most.scatter_reduce_(1, slot, value.expand(TABLES, -1), "amax")
-    drawn = np.frombuffer(os.urandom(_WORD * TABLES * slots * steps), np.uint32).reshape(TABLES, slots, steps)
-    numbers = torch.from_numpy(np.maximum(drawn, 1).view(np.int32))
-    return torch.where(torch.arange(steps) < most[:, :, None], numbers, 0)
+    width = _WORD * words_for(steps)
+    drawn = np.frombuffer(os.urandom(TABLES * slots * width), np.uint8).reshape(TABLES, slots, width)
+    first = torch.where(most > 0, steps - most, width).numpy()[:, :, None]  # where the first byte that is not 0 is
+    place = np.arange(width)
+    found = np.where(place < first, 0, np.where(place == first, drawn % 255 + 1, drawn)).astype(np.uint8)
+    return torch.from_numpy(found.view("<i4").astype(np.int32))
 
 
-def highest(random: Tensor) -> Tensor:
-    """(tables, slots) uint8: the highest value of all, from the sum of their numbers (tables, slots, steps)."""
-    steps = torch.arange(1, random.shape[2] + 1, dtype=torch.uint8)
-    return torch.where(random != 0, steps, 0).amax(2)
+def highest(random: Tensor, steps: int) -> Tensor:
+    """(tables, slots) uint8: the highest value of all, from the sum of their numbers (tables, slots, words)."""
+    digits = np.ascontiguousarray(random.numpy(), "<i4").view(np.uint8)[:, :, :steps] != 0
+    found = np.where(digits.any(2), steps - digits.argmax(2), 0)
+    return torch.from_numpy(found.astype(np.uint8))

@@ -7,21 +7,30 @@ replies with an offer. The other four are requests of their own, which no method
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from fedrel.learning.named import Named
+from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import packed
 from fedrel.privacy.secure_sum import Offer
 from fedrel.protocol.codec import Record
 from fedrel.protocol.records import named_in
 from fedrel.protocol.summed import MASKED, Units
 
+FOLLOW = "sum_follow"  # before a sum: what was added up since a platform was last told
 SHARE, MASK, AGREE, REVEAL = STEPS = ("sum_share", "sum_mask", "sum_agree", "sum_reveal")
+REQUESTS = (FOLLOW, *STEPS)  # of a sum; the one that asks for what is added up is the method's
 OFFER, SHARES, AGREEMENT, REVEALED = "offer", "shares", "agreement", "revealed"  # fields of replies
-FIELDS = (OFFER, SHARES, MASKED, AGREEMENT, REVEALED)
+FOLLOWED = "followed"  # the number of the round that a platform is ready for
+FIELDS = (OFFER, SHARES, MASKED, AGREEMENT, REVEALED, FOLLOWED)
 OFFERS, STAYED, SIGNATURES, UNITS = "offers", "stayed", "signatures", "sum_units"  # fields of requests
+
+SUMS, FIRST = "sums", "first"  # fields of FOLLOW
 
 _KEY, _KEYS = 32, 3
 _ONE = "one"  # the name of what is alone in its field
@@ -30,6 +39,18 @@ _HEADER, _ENTRY, _SIGNED = 64 * 2**10, 1024, 16 * 2**10
 
 class BadMessageError(ValueError):
     """A message of a sum that is none."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A sum that was opened, with the sums of tags (`privacy/tags.py`) at its end."""
+
+    attempt: int
+    round: int
+    task: str
+    units: Units
+    platforms: tuple[str, ...]  # over whom it is
+    numbers: Words
 
 
 def context(federation: str, run_id: str, attempt: int, round_: int, task: str) -> bytes:
@@ -90,6 +111,34 @@ def many_in(record: Mapping[str, Named | float], field: str) -> dict[str, bytes]
     if record.keys() != {field} or not all(it.dtype == torch.uint8 and it.dim() == 1 for it in found.values()):
         raise BadMessageError(f"{field} does not hold bytes, or not alone")
     return {name: bytes(it.numpy()) for name, it in found.items()}
+
+
+def opened(sums: Sequence[Opened], first: Named | None = None) -> Record:
+    """Sums that were opened, one after the other, and the weights that all began with if somebody needs them."""
+    about = [[it.attempt, it.round, it.task, it.units.parties, it.units.sentences, it.platforms] for it in sums]
+    numbers = {str(place): torch.from_numpy(it.numbers.view(np.int32)) for place, it in enumerate(sums)}
+    text = torch.frombuffer(bytearray(json.dumps(about).encode()), dtype=torch.uint8)
+    return {SUMS: Named({"about": text, **numbers}), **({} if first is None else {FIRST: first})}
+
+
+def opened_in(record: Mapping[str, Named | float]) -> list[Opened]:
+    found = _named(record, SUMS)
+    try:
+        return [
+            Opened(attempt, round_, task, Units(parties, sentences), tuple(platforms), _words(found[str(place)]))
+            for place, (attempt, round_, task, parties, sentences, platforms) in enumerate(
+                json.loads(bytes(found["about"].numpy()))
+            )
+        ]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise BadMessageError("what was added up is not said") from None
+
+
+def _words(numbers: torch.Tensor) -> Words:
+    if numbers.dtype != torch.int32 or numbers.dim() != 1:
+        raise ValueError("no integers")
+    words: Words = numbers.contiguous().numpy().view(np.uint32)
+    return words
 
 
 def offer_bytes(offer: Offer) -> bytes:

@@ -134,6 +134,16 @@ class Layout:
         """Integers of a summand."""
         return sum(part.size for part in self.parts)
 
+    @cached_property
+    def cyclic(self) -> list[slice]:
+        """Where the integers of a summand lie that add up mod 2^32 alone."""
+        found, place = [], 0
+        for part in self.parts:
+            if part.fixed is None:
+                found.append(slice(place, place + part.size))
+            place += part.size
+        return found
+
     def summand(self, reply: Mapping[str, Named | float]) -> Words:
         """(size,) from a reply; of an empty one, zeros. Raises UserError for what no sum could hold."""
         words, place = np.zeros(self.size, np.uint32), 0

@@ -88,4 +88,5 @@ def filled(algorithm: object, site: Site, layout: Layout, message: Record) -> La
     """A layout with what a platform knows of it: the weights that it was sent, and the sizes of tensors."""
     models = layout.form.of_kind("model", "whole model")
     sent: Named = algorithm.sent(site, message) if models else Named()  # type: ignore[attr-defined]
-    return replace(layout, model=sent, sizes=site.sizes)
+    said = algorithm.sizes_in(message)  # type: ignore[attr-defined]
+    return replace(layout, model=sent, sizes={**site.sizes, **said})

@@ -7,7 +7,9 @@ from growing. `checkpoint` kills the process of the coordinator's run, once, whi
 fourth round. `die:TASK:WHEN` kills a platform's training process, once, in the second round, "before" or "after" it
 does this task. `lie:KIND` has the coordinator's run lie in secure sums: `alone` says that all but one platform dropped
 out, `rosters` tells platforms of different ones, `replay` sends the first round's offers again, `plain` asks for what
-is to be added up itself. FEDREL_KEY_LOG is where a platform's network process logs its TLS session keys.
+is to be added up itself, `crafted` sends other weights from the second round on, `different` sends them to p0 alone,
+`again` sends the first weights in every round, `forged` says that another sum was opened. FEDREL_KEY_LOG is where a
+platform's network process logs its TLS session keys.
 """
 
 import os
@@ -152,12 +154,26 @@ def _lie(kind):
         first.update({name: offer for name, offer in found.items() if name not in first})
         return {**found, "p1": first["p1"]}
 
+    def with_other_weights(name, message, round_):
+        if "weights" not in message:
+            return message
+        first.setdefault("weights", message["weights"])
+        if kind == "again":
+            return {**message, "weights": first["weights"]}
+        if round_ and (kind == "crafted" or name == "p0"):
+            return {**message, "weights": 1.01 * message["weights"]}
+        return message
+
     def otherwise(self, ask):
         to = {}
         for name, message in ask.to.items():
-            if kind == "plain":
+            if kind in ("crafted", "different", "again"):
+                message = with_other_weights(name, message, ask.round)
+            elif kind == "forged" and "sums" in message:
+                message = {"sums": Named({it: value + (it == "0") for it, value in message["sums"].items()})}
+            elif kind == "plain":
                 message = {field: value for field, value in message.items() if field != "sum_units"}
-            elif "offers" in message and name == "p0":
+            elif kind == "rosters" and "offers" in message and name == "p0":
                 message = {"offers": Named({it: value for it, value in message["offers"].items() if it != "p1"})}
             to[name] = message
         return encoded(self, Ask(ask.task, to))

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from typing import Any
 
 from fedrel import config
 from fedrel.engines.opening import Opening
+from fedrel.engines.past_sums import PastSums
 from fedrel.engines.remote import Failure, Remote, TooFewError
 from fedrel.engines.screening import Suspicion
 from fedrel.errors import DivergedError, UserError
@@ -30,7 +32,9 @@ from fedrel.experiment.divergence import begin_again
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.loggers import refuse_loggers
 from fedrel.experiment.parties import Coordination, coordinate
+from fedrel.experiment.results import as_it_was
 from fedrel.experiment.starting import IN_FEDERATION
+from fedrel.experiment.sums import SECURE
 from fedrel.federation.channel import Channel, ClosedError
 from fedrel.federation.kits.kit import open_kit
 from fedrel.federation.nodes.exchange import TICK, Exchange, Sealed, StoppedError
@@ -130,9 +134,7 @@ class Conductor:
         if not resume and not self.status.experiment:
             raise UserError(f"{self.run}: there is no such run to resume")
         text = (self.folder / "experiment.toml").read_text(encoding="utf-8") if resume else self.status.experiment
-        table = _table(text)
-        if resume and isinstance(extractor := table.setdefault("extractor", {}), dict):
-            extractor.setdefault("hide_names", 0.0)  # begun before names could be hidden
+        table = config.override(_table(text), as_it_was(text) if resume else [])
         experiment = with_own_files(config.parse(table, "experiment", text), Path(self.told["data"]))
         members = [it.name for it in self.kit.members() if it.role == "platform" and not it.revoked]
         names = tuple(sorted(self.status.platforms or members))
@@ -143,6 +145,8 @@ class Conductor:
         self._say("starting", "")
         coordination = self.coordination = coordinate(experiment, Path(self.told["data"]), names)
         training, settings = coordination.setup.experiment.training, coordination.setup.experiment.engine
+        if coordination.setup.experiment.privacy.sums == SECURE:
+            settings = replace(settings, min_platforms=max(settings.min_platforms, experiment.privacy.least))
         enough = min(settings.min_platforms, len(names))
         self.status.rounds, self.status.metric = training.rounds, training.metric
         self.exchange.begin(encode(coordination.agreement), settings.deadline)
@@ -153,7 +157,12 @@ class Conductor:
             announced=coordination.setup.sites.sizes,
             minimum=enough,
             half=settings.transport == "half",
-            opening=Opening(self._names_sum, verified_by(Verifier.of(self.kit)), experiment.privacy.least),
+            opening=Opening(
+                self._names_sum,
+                verified_by(Verifier.of(self.kit)),
+                experiment.privacy.least,
+                PastSums(self._past, names, lambda: self.status.epoch),
+            ),
             on_failure=lambda ask, platform, why: self._failed(platform, why),
         )
         self._gather(coordination, names, enough, set(members))
@@ -172,7 +181,13 @@ class Conductor:
             self._new_attempt()  # platforms forget the round that is repeated
             self._say("running", "")
         write_report(self.folder)
+        shutil.rmtree(self._past, ignore_errors=True)
         self._say("done", "")
+
+    @property
+    def _past(self) -> Path:
+        """Where sums that were opened wait until all platforms are told."""
+        return self.folder / "sums" / self.status.run_id
 
     def _names_sum(self, round_: int, task: str) -> bytes:
         return context(self.kit.federation, self.status.run_id, self.status.epoch, round_, task)
