@@ -17,6 +17,8 @@ class FedAvg(Algorithm):
     Methods that change the local objective alone say so in `loss` or `pull`.
     """
 
+    noisy_units = ("platform", "sentence")
+
     def start(self, weights: Named) -> Record:
         return {"weights": weights}
 
@@ -38,7 +40,10 @@ class FedAvg(Algorithm):
         loss, pull = self.loss(site, message), self.pull(site, message)
         site.model.load(self.sent(site, message), site.shard)
         model, shard, seed = site.model, site.shard, site.draw("train")
-        fitted = fit(model, shard, site.training, lr=site.lr, seed=seed, sentences=chosen, loss=loss, pull=pull)
+        how = {"lr": site.lr, "seed": seed, "sentences": chosen, "loss": loss, "pull": pull, "clip": site.clip}
+        fitted = fit(model, shard, site.training, **how)
+        if fitted.descent is not None:
+            return fitted.descent, fitted
         return site.model.trained(site.shard, fitted.sentences, pull), fitted
 
     def chosen(self, site: Site, message: Record) -> Tensor | None:

@@ -15,6 +15,8 @@ from fedrel.protocol import Record, Round, Site, named_in
 class FedAvgM(FedAvg):
     """v ← momentum·v + (avg - x);  x ← x + lr·v."""
 
+    noisy_units = ("platform", "sentence")
+
     momentum: float = number(0.9, low=0, high=0.999)
     lr: float = number(1.0, above=0, high=1e3)
 
@@ -31,6 +33,8 @@ class FedAvgM(FedAvg):
 @dataclass(frozen=True)
 class FedAdam(FedAvg):
     """Δ = avg - x;  m ← β₁m + (1-β₁)Δ;  v ← β₂v + (1-β₂)Δ²;  x ← x + lr·m/(√v + tau)."""
+
+    noisy_units = ("platform", "sentence")
 
     lr: float = number(0.01, above=0, high=1e3)
     beta1: float = number(0.9, low=0, high=0.999)

@@ -35,12 +35,12 @@ class Opening:
     _round: bytes = b""
     _heard: bytes = b""
 
-    def terms(self, ask: Ask, digest: bytes, size: int) -> Terms:
+    def terms(self, ask: Ask, digest: bytes, layout: Layout) -> Terms:
         """Of the sum of the replies to a request, whose payload has this digest."""
         if self._round != self.context(ask.round, ""):
             self._round, self._heard = self.context(ask.round, ""), b""
         self._heard = say.heard(self._heard, digest)
-        return Terms(packed(self.context(ask.round, ask.task), self._heard), size, self.least)
+        return Terms(packed(self.context(ask.round, ask.task), self._heard), layout.size, max(self.least, layout.least))
 
 
 # Asks platforms for one step, and gives what each of them replied, as it is read, one after the other
@@ -60,7 +60,7 @@ def open_sum(
     asked = say.with_units(next(iter(ask.to.values()), {}), layout.units)
     if len({id(message) for message in ask.to.values()}) > 1:
         raise TypeError(f"{ask.task}: what is added up is asked of all in the same words; use broadcast")
-    coordinator = Coordinator(opening.terms(ask, digest(asked), layout.size), verify=opening.verify)
+    coordinator = Coordinator(opening.terms(ask, digest(asked), layout), verify=opening.verify)
     offers = coordinator.offers(dict(step(ask.task, dict.fromkeys(ask.to, asked), _offer)))
     told = say.many(say.OFFERS, {name: say.offer_bytes(offer) for name, offer in offers.items()})
     shares = coordinator.shares(dict(step(say.SHARE, dict.fromkeys(offers, told), _many(say.SHARES))))

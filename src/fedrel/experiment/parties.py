@@ -39,11 +39,13 @@ from fedrel.experiment.assembly import (
     require_pairs,
     set_arithmetic,
 )
+from fedrel.experiment.budget import OFF, objection_at_home
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
+from fedrel.privacy.noise import PLATFORM
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.codec import CodecError, Payload, Record, decode
 from fedrel.protocol.form import Form
@@ -144,7 +146,7 @@ def coordinate(
     set_arithmetic(experiment)
     dataset = loading.load_public(experiment.data, data, relations=experiment.data.relations, say=say)
     at_home = tuple(split for split in _JUDGED if not len(getattr(dataset, split)))
-    if objection := objection_to_home(algorithm, at_home):
+    if objection := objection_to_home(algorithm, at_home) or objection_at_home(experiment, at_home):
         raise UserError(objection)
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
@@ -255,11 +257,14 @@ def participate(
         everyone=names,
         secret=secret,
         private_seed=int.from_bytes(own_secret, "big") if private else None,
+        noise_secret=own_secret,
     )
     site = sites[name]
     site.common = _common(agreement, dataset, encoding)
     summary: Record = {"sentences": len(dataset.train), "words": 0.0, "unknown_words": 0.0}
-    if isinstance(encoding, WordEncoding):
+    if experiment.dp.unit == PLATFORM:
+        summary["sentences"] = 0  # what nothing hides is not told
+    if isinstance(encoding, WordEncoding) and experiment.dp.unit == OFF:
         unknown, running = unknown_share(dataset, dataset.train, encoding.vocabulary)
         summary |= {"words": running, "unknown_words": unknown}
     return Participant(experiment, algorithm, site, summary)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from fedrel.config import Experiment
+from fedrel.privacy.noise import PLATFORM, Mechanism
 from fedrel.protocol.algorithm import Algorithm
+from fedrel.protocol.noised import NoisyLayout
 from fedrel.protocol.round import Ask
 from fedrel.protocol.summed import Layout, Units, objection_to_form
 from fedrel.protocol.tasks import form_of, tasks
@@ -56,23 +57,28 @@ def sum_notes(experiment: Experiment) -> list[str]:
 
 
 def layouts(
-    algorithm: Algorithm, experiment: Experiment, held: Callable[[], Mapping[str, int]], sizes: Mapping[str, int]
+    algorithm: Algorithm,
+    experiment: Experiment,
+    held: Callable[[], Mapping[str, int]],
+    sizes: Mapping[str, int],
+    mechanism: Mechanism | None = None,
 ) -> Callable[[Ask], Layout | None]:
     """How the replies to a request add up; None: they need not. `held`: sentences of every platform, as far as it has
-    said so.
+    said so. `mechanism`: of the noise in them, where there is some.
     """
-    if experiment.privacy.sums != SECURE:
-        return lambda ask: None
-    return partial(_layout, algorithm, held, sizes)
 
+    def layout(ask: Ask) -> Layout | None:
+        form = form_of(algorithm, ask.task)
+        if form is None or not adds_up(algorithm, ask.task):
+            return None
+        told = held() if mechanism is None or mechanism.unit != PLATFORM else {}
+        units = Units.of(len(ask.to), told)
+        if mechanism is None:
+            return Layout(form, units, ask.model, sizes)
+        rate = experiment.training.lr_at(ask.round)
+        return NoisyLayout(form, units, ask.model, sizes, mechanism=mechanism, rate=rate, held=told)
 
-def _layout(
-    algorithm: Algorithm, held: Callable[[], Mapping[str, int]], sizes: Mapping[str, int], ask: Ask
-) -> Layout | None:
-    form = form_of(algorithm, ask.task)
-    if form is None or not adds_up(algorithm, ask.task):
-        return None
-    return Layout(form, Units.of(len(ask.to), held()), ask.model, sizes)
+    return layout if experiment.privacy.sums == SECURE else lambda ask: None
 
 
 def adds_up(algorithm: Algorithm, task: str) -> bool:
