@@ -40,8 +40,9 @@ class FedAvg(Algorithm):
         loss, pull = self.loss(site, message), self.pull(site, message)
         site.model.load(self.sent(site, message), site.shard)
         model, shard, seed = site.model, site.shard, site.draw("train")
-        how = {"lr": site.lr, "seed": seed, "sentences": chosen, "loss": loss, "pull": pull, "clip": site.clip}
-        fitted = fit(model, shard, site.training, **how)
+        fitted = fit(
+            model, shard, site.training, lr=site.lr, seed=seed, sentences=chosen, loss=loss, pull=pull, clip=site.clip
+        )
         if fitted.descent is not None:
             return fitted.descent, fitted
         return site.model.trained(site.shard, fitted.sentences, pull), fitted

@@ -15,6 +15,7 @@ from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.ranking import worth_showing
+from fedrel.experiment.budget import noise_notes
 from fedrel.experiment.results import read_json, read_result, read_rounds
 from fedrel.util.escaping import shown
 from fedrel.util.units import format_bytes
@@ -172,6 +173,7 @@ def _notes(result: dict[str, Any]) -> list[str]:
     ]
     if result.get("privacy", {}).get("sums") == "secure":
         notes.append(f"secure sums, over at least {result['privacy']['least']} platforms: no update was seen by itself")
+    notes += noise_notes(result.get("dp"))
     if human := result.get("human"):
         notes.insert(0, human_note(human, chosen))
     if trusted := result.get("trusted"):

@@ -279,8 +279,8 @@ class Execution:
         training, standing = self.setup.experiment.training, self.standing
         if standing.rounds >= training.rounds:
             return True
-        budget, next_ = self.setup.sites.budget, self.setup.sampler.cohort(standing.rounds)
-        if budget and not budget.allows(standing.participation, next_):
+        budget = self.setup.sites.budget
+        if budget and not budget.allows(standing.participation, self.setup.sampler.cohort(standing.rounds)):
             return True
         since = max(standing.improved, self.setup.algorithm.unsettled(training.rounds))
         return standing.best_round > 0 and standing.rounds - since >= training.patience

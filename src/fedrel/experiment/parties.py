@@ -39,7 +39,7 @@ from fedrel.experiment.assembly import (
     require_pairs,
     set_arithmetic,
 )
-from fedrel.experiment.budget import OFF, objection_at_home
+from fedrel.experiment.budget import OFF, Budget, objection_at_home
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
@@ -206,6 +206,7 @@ class Participant:
     algorithm: Algorithm
     site: Site
     summary: Record  # what it says of itself: counts
+    budget: Budget | None = None  # of what it may give away; None: nothing hides it
 
 
 def read_agreed(agreement: Record, allow: Callable[[Experiment], None] = lambda experiment: None) -> Experiment:
@@ -267,7 +268,7 @@ def participate(
     if isinstance(encoding, WordEncoding) and experiment.dp.unit == OFF:
         unknown, running = unknown_share(dataset, dataset.train, encoding.vocabulary)
         summary |= {"words": running, "unknown_words": unknown}
-    return Participant(experiment, algorithm, site, summary)
+    return Participant(experiment, algorithm, site, summary, sites.budget)
 
 
 def _same_model(agreement: Record, experiment: Experiment, denoiser: str, dataset: Dataset) -> tuple[Encoding, Model]:

@@ -71,8 +71,9 @@ class Sites(Mapping[str, Site]):
         self.seed = experiment.seed if private_seed is None else private_seed
         self.fresh = bool(secret)
         self.secret = secret or of_run(b"simulation", str(experiment.seed))  # a resumed run needs the same
-        public = experiment.engine.public_seeds and of_run(b"public noise", str(experiment.seed))
-        self.noise_secret = public or noise_secret or secrets.token_bytes(32)
+        self.noise_secret = noise_secret or secrets.token_bytes(32)
+        if experiment.engine.public_seeds:
+            self.noise_secret = of_run(b"public noise", str(experiment.seed))
         self.budget = Budget.of(experiment, everyone or self.rows)
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._notes: dict[str, Notes] = {}

@@ -76,13 +76,15 @@ class Summing:
         self._heard = b""  # what was asked in this round
         self._words: Words | None = None
 
-    def offer(self, request: Request, words: Words) -> Record:
-        """The reply to a request whose outcome is to be added up. Whatever was under way is over."""
+    def offer(self, request: Request, words: Words, least: int = 0) -> Record:
+        """The reply to a request whose outcome is to be added up, over so many platforms at least. Whatever was under
+        way is over.
+        """
         if self._of[:2] != (request.attempt, request.round):
             self._heard = b""
         self._heard = say.heard(self._heard, bytes.fromhex(request.sha256))
         named = say.context(request.federation, request.run_id, request.attempt, request.round, request.task)
-        terms = Terms(packed(named, self._heard), len(words), self.least)
+        terms = Terms(packed(named, self._heard), len(words), max(self.least, least))
         self._sum = Platform(self.name, terms, sign=self.proof.sign, verify=self.proof.verify)
         self._of, self._words = (request.attempt, request.round, request.task), words
         return say.one(say.OFFER, say.offer_bytes(self._sum.offer()))

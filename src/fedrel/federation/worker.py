@@ -31,6 +31,7 @@ from fedrel.experiment.sums import SECURE, adds_up
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.home import Home, Memory, tidy
 from fedrel.federation.kits.kit import COORDINATOR, open_kit
+from fedrel.federation.noising import Noise, RefusedError
 from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
 from fedrel.federation.summing import Proof, Summing
 from fedrel.learning.fit import Fitted, Work, fit_alone, rendezvous
@@ -42,8 +43,8 @@ from fedrel.privacy.secure_sum import NotOpenedError
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.round import Ask
 from fedrel.protocol.sum_messages import MASK, STEPS, UNITS, BadMessageError, units_of
-from fedrel.protocol.summed import Layout, masked, words_of
-from fedrel.protocol.tasks import answer, filled, form_of, tasks
+from fedrel.protocol.summed import Layout, words_of
+from fedrel.protocol.tasks import added, answer, filled, form_of, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_atomic
 
@@ -51,10 +52,6 @@ MOST_PAYLOAD = 16 * 2**30  # bytes of a request
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _MOST_TASK = 100  # characters of a task's name
 _OFTEN = 60.0  # seconds in which the same refusal is recorded once
-
-
-class RefusedError(Exception):
-    """The platform refuses to answer; the message is sent to the coordinator."""
 
 
 class TooLittleError(RefusedError):
@@ -84,6 +81,7 @@ class Worker:
     sent: Counter[int] = field(default_factory=Counter)  # bytes by round
     proof: Proof | None = None  # what it takes part in sums with
     summing: Summing | None = None  # where a run has sums alone
+    noise: Noise | None = None  # where a run hides what it adds to sums
     inside: tuple[Field, ...] = ()  # of the sum that is under way, what this platform adds to it
     last: tuple[tuple[object, ...], Outcome] | None = None  # the last request and its outcome, in case that gets lost
 
@@ -139,6 +137,9 @@ class Worker:
             raise RefusedError(objection)
         if objection := self.policy.objection_to_size(len(participant.site.shard)):
             raise RefusedError(objection)
+        self.noise = Noise.of(participant, self.home, request)
+        if self.noise and (objection := self.noise.objection(self.policy)):
+            raise RefusedError(objection)
         if participant.experiment.engine.public_seeds:
             _say("engine.public_seeds: whoever knows the experiment can replay what is trained in this run")
         self.summing = self._summing_of(participant.experiment, request)
@@ -179,10 +180,10 @@ class Worker:
             return self._record(request, outcome)
         layout = self._layout(request, message)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
-        remembered = dict(site.memory)
+        remembered, ask = dict(site.memory), Ask(request.task, {}, request.round, layout=layout)
         try:
             with self._watched_training():
-                reply = answer(algorithm, site, Ask(request.task, {}, request.round, layout=layout), message)
+                reply = answer(algorithm, site, ask, message)
         except TooLittleError as error:
             form = form_of(algorithm, request.task)
             if form is None or not form.or_nothing:
@@ -190,11 +191,13 @@ class Worker:
             self.refuse(request.run, request.round, request.task, str(error))
             reply = {}  # nothing to say in this round, and no reason for the others to repeat it
             if layout is not None:
-                reply = masked(filled(algorithm, site, layout, message).summand(reply))
+                reply = added(algorithm, site, ask, message, remembered, reply)
         try:
+            if self.noise is not None and layout is not None:
+                self.noise.spend(self.policy, request, layout, message, remembered, words_of(reply))
             if self.summing is not None and layout is not None:
                 self.inside = self._inside(filled(algorithm, site, layout, message))
-                reply = self.summing.offer(request, words_of(reply))
+                reply = self.summing.offer(request, words_of(reply), layout.least)
             outcome = self._release(request, reply, half=self.participant.experiment.engine.transport == "half")
             if site.memory.keys() != remembered.keys() or any(site.memory[k] is not remembered[k] for k in remembered):
                 self.memory.keep(request.round, site.memory)
@@ -219,7 +222,7 @@ class Worker:
         if form is None:
             raise RefusedError(f"{request.task} does not say what it replies")
         del message[UNITS]
-        return Layout(form, units)
+        return Layout(form, units) if self.noise is None else self.noise.layout(form, units)
 
     def _inside(self, layout: Layout) -> tuple[Field, ...]:
         """What a summand holds, for the ledger. Raises RefusedError if the policy forbids some of it."""

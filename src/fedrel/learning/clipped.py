@@ -36,7 +36,7 @@ def clipped_gradients(
     table = model.encoder.words
     rows = torch.zeros_like(table.rows, dtype=torch.float64)
     losses = 0.0
-    for some in torch.split(sentences, _AT_ONCE if compiled else 1):
+    for some in torch.split(sentences, _AT_ONCE if compiled else 1) if len(sentences) else ():
         if compiled:
             losses += compiled.clipped(some, clip, sums, rows)
         else:

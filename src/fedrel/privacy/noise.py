@@ -54,14 +54,8 @@ class Mechanism:
         return max(self.least, threshold(parties))
 
     def honest(self, parties: int) -> int:
-        """Whose noise is counted on."""
-        found = self.enough(parties) - math.floor(self.colluders * parties)
-        if found < 1:
-            raise UserError(
-                f"of {parties} platforms in a sum nobody's noise could be counted on with "
-                f"dp.colluders = {self.colluders:g}; lower it, or raise privacy.least"
-            )
-        return found
+        """Whose noise is counted on: at least one platform's, as three in five stay and one in two tells it at most."""
+        return self.enough(parties) - math.floor(self.colluders * parties)
 
     def deviation(self, parties: int, longest: float) -> float:
         """σ_k in steps of the fixed point, if the longest contribution has so many. UserError if the steps are too

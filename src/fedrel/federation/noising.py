@@ -1,0 +1,75 @@
+"""A platform's side of differential privacy: how its answers are hidden in noise, and what they cost."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from fedrel.experiment.budget import Budget
+from fedrel.experiment.parties import Participant
+from fedrel.federation.home import Home
+from fedrel.federation.signing import Request
+from fedrel.privacy.account import Account, Answer
+from fedrel.privacy.fixed_point import Words
+from fedrel.privacy.policy import Policy
+from fedrel.protocol.codec import Record
+from fedrel.protocol.form import Form
+from fedrel.protocol.noised import NoisyLayout, question
+from fedrel.protocol.summed import Layout, Units
+
+
+class RefusedError(Exception):
+    """The platform refuses to answer; the message is sent to the coordinator."""
+
+
+@dataclass
+class Noise:
+    """Of one run: how much noise, as this platform works it out from what was agreed, and its account over all runs."""
+
+    budget: Budget
+    account: Account
+    run_id: str
+
+    @classmethod
+    def of(cls, participant: Participant, home: Home, request: Request) -> Noise | None:
+        """None: the run has no noise."""
+        budget = participant.budget
+        return None if budget is None else cls(budget, Account.open(home.account), request.run_id)
+
+    @property
+    def unit(self) -> str:
+        return self.budget.mechanism.unit
+
+    def objection(self, policy: Policy) -> str | None:
+        """Why the platform does not begin the run."""
+        planned = [self.budget.noise] * self.budget.most
+        return policy.objection_to_epsilon(self.account, planned, self.unit, self.run_id)
+
+    def layout(self, form: Form, units: Units) -> NoisyLayout:
+        return NoisyLayout(form, units, mechanism=self.budget.mechanism)
+
+    def spend(
+        self, policy: Policy, request: Request, layout: Layout, message: Record, memory: Record, words: Words
+    ) -> None:
+        """Writes an answer down that is about to leave. Raises RefusedError if it would be one too many."""
+        answer = Answer(
+            run=request.run,
+            run_id=request.run_id,
+            round=request.round,
+            task=request.task,
+            unit=self.unit,
+            noise=self.budget.noise,
+            asked=question(message, layout.units, memory).hex(),
+            sent=hashlib.sha256(words.tobytes()).hexdigest(),
+        )
+        given = {it.question for it in self.account.answers if it.run_id == self.run_id}
+        if answer.question not in given:
+            if len(given) >= self.budget.most:
+                raise RefusedError("its part of this run's privacy budget is spent (dp.epsilon)")
+            planned = [self.budget.noise] * (len(given) + 1)
+            if objection := policy.objection_to_epsilon(self.account, planned, self.unit, self.run_id):
+                raise RefusedError(objection)
+        try:
+            self.account.add(answer)
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
