@@ -18,9 +18,9 @@ from fedrel.engines.simulator import Simulator
 from fedrel.experiment.assembly import Setup, method_of, prepare
 from fedrel.experiment.sums import SECURE, objection_to_sums
 from fedrel.learning.model import WORDS
+from fedrel.privacy.accounting import PLATFORM
 from fedrel.privacy.entries import HEADER
 from fedrel.privacy.meaning import MEANINGS, Meaning, meaning
-from fedrel.privacy.noise import PLATFORM
 from fedrel.protocol.run import run
 from fedrel.util.units import format_bytes
 

@@ -17,9 +17,9 @@ from rich.text import Text
 from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError, suggest
 from fedrel.privacy import account, ledger
+from fedrel.privacy.accounting import PLATFORM, SENTENCE
 from fedrel.privacy.ledger import Entry, Line
 from fedrel.privacy.meaning import meaning
-from fedrel.privacy.noise import PLATFORM, SENTENCE
 from fedrel.util.escaping import shown
 from fedrel.util.units import format_bytes
 
@@ -196,7 +196,7 @@ def _print(path: Path, summary: Summary, chain: Chain | None, as_json: bool) -> 
 
 def given_away(path: Path) -> Iterator[str]:
     """What a platform's account of noisy answers says, over all runs and run by run."""
-    answers = account.Account.open(path).answers if path.exists() else []
+    answers = account.Account.read(path).answers
     for run in dict.fromkeys(it.run for it in answers):
         mine = account.Account(path, [it for it in answers if it.run == run])
         yield f"run {run}: {len(mine.answers):,} noisy answers, {_epsilons(mine)}"

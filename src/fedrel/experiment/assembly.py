@@ -36,7 +36,7 @@ from fedrel.experiment.sums import SECURE, objection_to_cohort, objection_to_sum
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
 from fedrel.learning.named import Named
-from fedrel.privacy.noise import SENTENCE
+from fedrel.privacy.accounting import SENTENCE
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.sampling import Sampler
 from fedrel.protocol.site import Site

@@ -13,8 +13,8 @@ from typing import Any
 
 from fedrel.config import Experiment
 from fedrel.errors import UserError
-from fedrel.privacy.accounting import composed, epsilon_of, mu_of
-from fedrel.privacy.noise import SENTENCE, Mechanism
+from fedrel.privacy.accounting import SENTENCE, composed, epsilon_of, mu_of
+from fedrel.privacy.noise import Mechanism
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.form import Form
 from fedrel.protocol.sampling import Sampler

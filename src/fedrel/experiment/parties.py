@@ -45,7 +45,7 @@ from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
-from fedrel.privacy.noise import PLATFORM
+from fedrel.privacy.accounting import PLATFORM
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.codec import CodecError, Payload, Record, decode
 from fedrel.protocol.form import Form

@@ -19,8 +19,8 @@ from fedrel.experiment.budget import Budget
 from fedrel.experiment.sums import layouts
 from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import Model
+from fedrel.privacy.accounting import SENTENCE
 from fedrel.privacy.blind import blind, of_round, of_run
-from fedrel.privacy.noise import SENTENCE
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.replies import weighable
 from fedrel.protocol.site import Notes, Site, nobody_judges

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedrel.config import Experiment
-from fedrel.privacy.noise import PLATFORM, Mechanism
+from fedrel.privacy.accounting import PLATFORM
+from fedrel.privacy.noise import Mechanism
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.noised import NoisyLayout
 from fedrel.protocol.round import Ask

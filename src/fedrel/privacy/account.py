@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedrel.errors import UserError
-from fedrel.privacy.accounting import epsilon_of
-from fedrel.privacy.noise import PLATFORM
+from fedrel.privacy.accounting import PLATFORM, epsilon_of
 
 FILE = "privacy.jsonl"  # beside the ledger
 
@@ -53,14 +52,25 @@ class Account:
 
     @classmethod
     def open(cls, path: Path) -> Account:
-        """An answer whose line is incomplete, since the platform failed while it was written, did not leave."""
+        """To write in. An answer whose line is incomplete, since the platform failed while it was written, did not
+        leave: it is taken out.
+        """
+        found = cls.read(path)
         try:
             content = path.read_bytes() if path.exists() else b""
             if torn := len(content) - content.rfind(b"\n") - 1:
                 os.truncate(path, len(content) - torn)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
-        return cls(path, list(_answers(path, content.split(b"\n")[:-1])))
+        return found
+
+    @classmethod
+    def read(cls, path: Path) -> Account:
+        try:
+            lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        return cls(path, list(_answers(path, lines)))
 
     def add(self, answer: Answer) -> None:
         """Writes an answer down, unless it was given before. Raises ValueError if it was, with other numbers."""

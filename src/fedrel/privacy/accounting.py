@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+PLATFORM, SENTENCE = "platform", "sentence"  # units: whose contribution noise hides
+
 _FAR = 30.0  # deviations from which on a tail is its asymptotic series, to 15 digits
 _HIGHEST = 1e6  # of what is searched for
 

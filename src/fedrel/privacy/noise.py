@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from fedrel.errors import UserError
 from fedrel.privacy.shares import threshold
 
-PLATFORM, SENTENCE = "platform", "sentence"  # units: what is hidden in the noise
 _PIECE = 2**16  # normals at once
 _COARSE = 100.0  # steps of the fixed point that a platform's deviation must have
 

@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fedrel import config
 from fedrel.config import Experiment, Extractor, number
 from fedrel.errors import UserError, suggest
-from fedrel.privacy.account import Account
 from fedrel.privacy.entries import HEADER, Field
 from fedrel.util.files import write_atomic
 from fedrel.util.plugins import Origin
+
+if TYPE_CHECKING:
+    from fedrel.privacy.account import Account
 
 FILE = "policy.toml"
 TEMPLATE = """\

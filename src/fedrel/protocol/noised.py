@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 from fedrel.errors import UserError
 from fedrel.learning.named import Named
+from fedrel.privacy.accounting import PLATFORM
 from fedrel.privacy.fixed_point import FixedPoint, Words
-from fedrel.privacy.noise import PLATFORM, Mechanism, normals
+from fedrel.privacy.noise import Mechanism, normals
 from fedrel.protocol.codec import Record, encode
 from fedrel.protocol.records import named_in
 from fedrel.protocol.summed import MODELS, Layout, Part, Units, moved
