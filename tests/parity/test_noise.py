@@ -109,7 +109,7 @@ def test_a_repeated_round_repeats_its_noise_and_counts_once(world, tmp_path):
     trained(execution)
     consortium.close()
     assert len(account_of(consortium).answers) == 1
-    assert consortium.failures == []
+    assert consortium.failures == [("p1", "no answer")]
 
 
 def test_other_weights_for_the_same_round_are_another_answer_and_one_too_many(world, tmp_path):
