@@ -41,16 +41,17 @@ UNITS = {
 
 
 def runs(sets: list[str], units: list[str], epsilons: list[float]) -> Iterator[tuple[str, str, float | None]]:
-    for name, unit in itertools.product(sets, units):
+    for unit, name in itertools.product(units, sets):
         yield from ((name, unit, epsilon) for epsilon in (epsilons if unit != "none" else [None]))
 
 
 def cut(folder: Path, to: Path, sentences: int) -> Path:
-    """The set with the first so many training sentences."""
+    """The set with the first so many training sentences, and a quarter as many of dev."""
     to.mkdir()
+    most = {"train": sentences, "dev": sentences // 4}
     for file in folder.glob("*.jsonl"):
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        (to / file.name).write_text("".join(lines[:sentences] if file.stem == "train" else lines), encoding="utf-8")
+        (to / file.name).write_text("".join(lines[: most.get(file.stem)]), encoding="utf-8")
     return to
 
 

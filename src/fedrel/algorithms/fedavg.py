@@ -1,6 +1,7 @@
 """McMahan et al., AISTATS 2017: platforms train, the server averages."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,7 +18,7 @@ class FedAvg(Algorithm):
     Methods that change the local objective alone say so in `loss` or `pull`.
     """
 
-    noisy_units = ("platform", "sentence")
+    noisy_units: ClassVar[tuple[str, ...]] = ("platform", "sentence")
 
     def start(self, weights: Named) -> Record:
         return {"weights": weights}
