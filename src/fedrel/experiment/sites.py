@@ -97,7 +97,7 @@ class Sites(Mapping[str, Site]):
             robust=experiment.robust,
             weighable=weighable(algorithm),
             layout=layouts(
-                algorithm, experiment, lambda: self.sizes, self._sizes, self.budget and self.budget.mechanism
+                algorithm, experiment, lambda: self.sizes, self._sizes, self.budget.mechanism if self.budget else None
             ),
         )
 
