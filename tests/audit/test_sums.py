@@ -50,6 +50,13 @@ def test_no_upload_is_of_few_sentences():
     assert value(found, "share") == 0.0 and found["details"]["sentences of the smallest"] > 100
 
 
+def test_runs_with_noise_are_attacked_by_what_is_left_to_be_seen():
+    found = attacks("method.name=none", "dp.unit=sentence", SECURE)
+    assert not found["few"]["applies"]
+    assert found["few"]["why"] == "nobody is told how many sentences an update was trained on"
+    assert value(found["membership"], "auc") < 0.65
+
+
 @pytest.mark.parametrize("method", ["none", "evidence"])
 def test_what_leaves_is_explained(method):
     said = "\n".join(explain(read_experiment(None, (*SMALL, f"method.name={method}", SECURE))))
