@@ -287,7 +287,7 @@ def test_the_report_selects_with_the_bar_once_there_is_one(many):
     assert selected(0, []) == [0, 1, 2, 3]
     # Of relation 1 on average 1 above what is without, with a deviation of 6 ** 0.5 within it; of relation 2, 1
     assert selected(1, [0.0, 1.0, 1.0]) == [1, 2, 3]
-    assert selected(1, [0.0, 3.0, 0.0]) == [2]
+    assert selected(1, [0.0, 9.0, 0.0]) == [2]
 
 
 def test_without_early_rounds_there_is_no_bar_and_nothing_is_sent_for_it(many):

@@ -14,6 +14,7 @@ from fedrel.cli.console import complain
 from fedrel.config import read as read_experiment
 from fedrel.evaluation import ranking
 from fedrel.experiment.assembly import complete
+from fedrel.experiment.fitted import fitted
 from fedrel.experiment.saved import load_model
 from tests.instances import row, sentences, write
 
@@ -102,7 +103,7 @@ def test_the_log_has_one_line_a_round_and_the_ledger_adds_up(finished):
 def test_the_folder_says_which_experiment_it_was_and_holds_a_model(finished):
     folder, _ = finished
     experiment = read_experiment(folder / "experiment.toml")
-    assert experiment == complete(read_experiment(None, [*TINY[1::2], "training.lr=0.5"]))  # as it was chosen
+    assert experiment == fitted(complete(read_experiment(None, [*TINY[1::2], "training.lr=0.5"])))  # as it was chosen
     saved = load_model(folder / "model")
     assert len(saved.relations) == 15
     assert "report" in (folder / "report.html").read_text().lower()

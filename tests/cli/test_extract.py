@@ -335,6 +335,13 @@ def test_a_dev_set_that_supports_nothing_is_named_where_there_are_no_facts(fedre
     assert "no facts: the model's dev set supports no confidence above 0.05; --min-confidence 0 shows" in outcome.out
 
 
+@pytest.mark.parametrize(("most", "told"), [(0.65, False), (0.95, True)])
+def test_how_far_confidences_are_off_is_told_where_dev_can_tell(fedrel, here, most, told):
+    setup = prepared()
+    save_model(here / "model", setup, setup.weights, Calibration(ece_before=0.02, ece_after=0.006, most=most))
+    assert ("calibration error on dev 0.020" in fedrel(*ALL, "--out", "facts.jsonl").out) is told
+
+
 def test_a_knowledge_base_with_other_relations_is_remarked_on(fedrel, here):
     said = "no relation of the model is in kb: every fact will count as new, whatever its types\n"
     assert said not in fedrel(*ALL, "--out", "facts.jsonl").err

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import typer
+from typer import rich_utils
 
 from fedrel.cli.app import app
 
@@ -22,7 +23,7 @@ COMMANDS = dict(commands())
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_help_shows_every_bracket_and_no_type_of_a_flag(path, fedrel, monkeypatch):
-    monkeypatch.setenv("TERMINAL_WIDTH", "200")
+    monkeypatch.setattr(rich_utils, "MAX_WIDTH", 200)
     outcome = fedrel(*path, "--help")
     assert outcome.code == 0 and "<bool>" not in outcome.out
     shown = " ".join(outcome.out.replace("│", " ").split())

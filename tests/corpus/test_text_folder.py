@@ -127,6 +127,18 @@ def test_label_and_check_tell_of_every_file(fedrel, mixed, tmp_path):
     assert "│ broken        │    10 │ broken/a.txt: line 2: not UTF-8 text" in outcome.out
 
 
+def test_more_is_said_only_below_what_there_is_more_of(fedrel, tmp_path):
+    """A row of a file that is in the table as broken, after as many broken files as are remembered with their lines;
+    these come first in the folder, which is one of text all the same.
+    """
+    broken = {f"{n}.txt": b"\xff" for n in range(6)} | {"rows.jsonl": b'{"id": "x", "text": "cut'}
+    folder = place(tmp_path / "t", {f"good{n}.txt": f"{n} {SENTENCE}" for n in range(9)} | broken)
+    outcome = fedrel("data", "check", folder)
+    assert "│ broken │     7 │ 0.txt: line 1: not UTF-8 text" in outcome.out
+    assert "1 left out: not a JSON object (is the file cut off?)" in outcome.out
+    assert " more" not in outcome.out
+
+
 def test_a_thousand_files_with_some_broken_end_with_a_table(tmp_path):
     files = {f"{n:04}.txt": SENTENCE if n % 3 else b"\xff" for n in range(1_000)}
     documents = Documents(place(tmp_path, files))

@@ -135,13 +135,25 @@ def test_every_sentence_lives_on_exactly_one_platform():
     assert sorted(rows.tolist()) == list(range(len(setup.dataset.train)))
 
 
+STOPPING = ["method.warmup=0", "training.rounds=30", "training.patience=2", "training.lr=0.01"]
+
+
 def test_early_stopping_keeps_the_best_dev_round(tmp_path):
-    settings = ["method.warmup=0", "training.rounds=30", "training.patience=2", "training.lr=0.01"]
-    result = finish(tiny(*settings), tmp_path / "run")
+    result = finish(tiny(*STOPPING, "data.size=2000"), tmp_path / "run")
     dev = [line["dev"]["ap"] for line in lines(tmp_path / "run" / "metrics.jsonl")]
     assert result["best_round"] == int(np.argmax(dev)) + 1
     assert result["rounds"] == min(result["best_round"] + 2, 30)
     assert result["dev"]["ap"] == max(dev)
+
+
+def test_a_dev_set_of_few_facts_stops_a_run_but_does_not_choose_its_round(tmp_path):
+    setup = prepare(tiny(*STOPPING))
+    assert len(setup.dataset.dev.facts) < 30
+    result = finish(tiny(*STOPPING), tmp_path / "run")
+    dev = [line["dev"]["ap"] for line in lines(tmp_path / "run" / "metrics.jsonl")]
+    assert result["rounds"] == int(np.argmax(dev)) + 1 + 2 < 30
+    assert result["best_round"] == result["rounds"] and result["dev"]["ap"] == dev[-1] < max(dev)
+    assert any("and the last round is kept" in line for line in result["too_little"])
 
 
 def test_rounds_of_warm_up_are_no_results_and_do_not_wear_patience_out(tmp_path):
@@ -256,7 +268,13 @@ def test_a_denoiser_that_chooses_within_bags_is_measured_in_every_round(tmp_path
 
 def test_the_page_shows_whom_remembered_evidence_keeps_and_rejects(tmp_path):
     own = [it for it in TINY if not it.startswith("method.")]
-    settings = ["method.name=evidence", "method.narrowing=0.5", "method.rounding=0", "extractor.hide_names=0"]
+    settings = [
+        "method.name=evidence",
+        "method.narrowing=0.5",
+        "method.rounding=0",
+        "method.early=0",
+        "extractor.hide_names=0",
+    ]
     finish(config.read(None, [*own, *settings]), tmp_path / "run")
     shown = json.loads((tmp_path / "run" / "details.json").read_text())["examples"]
     assert shown

@@ -44,10 +44,10 @@ def test_bars_by_an_independent_computation():
     stand = {label: (values - mean[label]) / deviation[label] for label, values in own.items()}
     np.testing.assert_allclose(found.standing_out(), [0, stand[1].mean(), stand[2].mean()], atol=1e-9)
     before = np.array([0, 1.5, 0.25])
-    levels = np.concatenate([np.full(len(it), it.mean() + 3 * before[label]) for label, it in stand.items()])
+    levels = np.concatenate([np.full(len(it), it.mean() + before[label]) for label, it in stand.items()])
     within = np.sqrt(np.mean(np.concatenate([(it - it.mean()) ** 2 for it in stand.values()])))
-    level = levels.mean() + levels.std() - within / 2
-    bars = mean + deviation * (level - 3 * before)
+    level = levels.mean() + 1.25 * levels.std() - within / 2
+    bars = mean + deviation * (level - before)
     np.testing.assert_allclose(
         found.bars(torch.from_numpy(before)), bars, atol=1e-5
     )  # relation 0 has no sentences, and a bar all the same
@@ -65,7 +65,7 @@ def test_where_relations_are_alike_most_sentences_pass_and_where_they_differ_tho
 
     alike, different = passing([0, 1.0, 1.0], 0), passing([0, 1.5, 0.2], 0.5)
     assert min(alike) > 0.6
-    assert different[0] > 0.6 and different[1] < 0.05
+    assert different[0] > 0.5 and different[1] < 0.1
 
 
 @pytest.mark.parametrize("sentences", [0, ENOUGH - 1])

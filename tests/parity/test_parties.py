@@ -57,16 +57,17 @@ def test_every_method_gives_the_same_weights_as_one_process(method, kind, world,
     apart.close()
 
 
-def test_a_bar_from_sums_over_platforms(world, tmp_path):
-    barred = ("method.rest=0.3", "method.bar=0.5", "method.narrowing=0")
-    experiment = read(world, *settings("evidence", "pcnn"), *barred)
-    together = weights_of(Execution(prepare(experiment), tmp_path / "together"))
-    apart = Consortium(world, tmp_path / "homes", experiment)
-    apart.begin()
-    assert same(weights_of(apart.execution(tmp_path / "apart")), together)
-    apart.close()
-    free = read(world, *settings("evidence", "pcnn"), "method.narrowing=0")
-    assert not same(weights_of(Execution(prepare(free), tmp_path / "free")), together)
+def test_how_far_relations_stand_out_is_known_from_sums_over_platforms(world, tmp_path):
+    experiment = read(world, *settings("evidence", "pcnn"), "method.early=2", "method.narrowing=0")
+    together = Execution(prepare(experiment), tmp_path / "together")
+    weights = weights_of(together)
+    consortium = Consortium(world, tmp_path / "homes", experiment)
+    consortium.begin()
+    apart = consortium.execution(tmp_path / "apart")
+    assert same(weights_of(apart), weights)
+    assert same(apart.state["stood"], together.state["stood"])
+    assert int(apart.state["stood"]["rounds"]) == 2 and apart.state["stood"]["total"].any()
+    consortium.close()
 
 
 @pytest.mark.parametrize("method", ["lazy-mil", "scaffold", "feded"])

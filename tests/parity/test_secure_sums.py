@@ -20,7 +20,7 @@ SUMMED = {
     "feddyn": ["extractor.embeddings=trainable"],
     "moon": [],
     "fedadam": [],
-    "evidence": ["method.narrowing=0", "method.rest=0.5", "privacy.slots=512"],
+    "evidence": ["method.narrowing=0", "method.early=1", "privacy.slots=512"],
     "feedback": [],
 }
 

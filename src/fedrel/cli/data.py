@@ -194,5 +194,5 @@ def _cell(count: int | None) -> str:
 def _tell_first(lines: list[str], count: int) -> None:
     for line in lines:
         tell(f"  {line}")
-    if count > len(lines):
+    if lines and count > len(lines):  # more of what stands above
         tell(f"  and {count - len(lines):,} more")

@@ -23,6 +23,7 @@ from fedrel.cli.extracting import Watch, prepared
 from fedrel.cli.files import beside_files, show_files
 from fedrel.corpus.documents import Documents
 from fedrel.errors import UserError, suggest
+from fedrel.evaluation.calibration import SURE
 from fedrel.extraction.facts import Fact, Support, arrow, confidence_lines, from_json, in_short, lot, to_json
 from fedrel.extraction.forms import WRITERS
 from fedrel.util.files import open_atomic
@@ -154,7 +155,7 @@ def _show(summary: dict[str, Any], documents: Documents, best: list[Fact]) -> No
     for why, count in beside_files(summary["left_out"], documents.skipped).items():
         if count:
             tell(f"{count:,} left out: {why}")
-    if calibration["ece_after"] is not None:
+    if calibration["ece_after"] is not None and calibration["most"] >= SURE:
         tell(f"calibration error on dev {calibration['ece_before']:.3f}, after fitting {calibration['ece_after']:.3f}")
     tell(f"facts   {summary['out']}", "bold")
     if summary["confidences"]:

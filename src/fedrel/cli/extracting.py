@@ -16,11 +16,10 @@ from fedrel.cli.reading import reading_progress
 from fedrel.corpus import Skipped
 from fedrel.corpus.documents import Documents
 from fedrel.corpus.rules import Rules
+from fedrel.evaluation.calibration import SURE
 from fedrel.experiment.saved import load_model
 from fedrel.extraction import RelationExtractor, extractor_of
 from fedrel.extraction.general import FOLDER, GeneralExtractor, introduction
-
-_SURE = 0.9  # confidence that people look for
 
 
 def prepared(
@@ -34,9 +33,9 @@ def prepared(
     if isinstance(extractor, GeneralExtractor):
         say(introduction(extractor, named=kb is not None))
     if extractor.calibration.ece_after is None:
-        what = "raw scores" if extractor.calibration.most >= _SURE else "no more than an order of the facts"
+        what = "raw scores" if extractor.calibration.most >= SURE else "no more than an order of the facts"
         say(f"the model has no calibration (its dev set had too little to learn it from): confidences are {what}")
-    if extractor.calibration.most < _SURE:
+    if extractor.calibration.most < SURE:
         say(
             f"no confidence is above {extractor.calibration.most:.2f}: the dev set that this model was chosen on has "
             "too few facts to support more; train on more text"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fedrel.cli.console import duration, out, print_json, tell
 from fedrel.errors import UserError
+from fedrel.evaluation.calibration import SURE
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.ranking import worth_showing
 from fedrel.experiment.budget import noise_notes
@@ -185,7 +186,9 @@ def _notes(result: dict[str, Any]) -> list[str]:
     if calibration := result.get("calibration"):  # a run of an earlier version has none
         dev, test = (calibration[split] for split in ("dev", "test"))
         notes.append(
-            f"calibration error: test {test['ece_after']:.3f}; nothing could be fitted on dev"
+            "calibration error: not known, dev has too few facts to tell"
+            if calibration.get("most", 1.0) < SURE
+            else f"calibration error: test {test['ece_after']:.3f}; nothing could be fitted on dev"
             if dev["ece_after"] is None
             else f"calibration error: dev {dev['ece_before']:.3f}, after fitting {dev['ece_after']:.3f}; "
             f"test {test['ece_before']:.3f}, after fitting {test['ece_after']:.3f}"

@@ -131,7 +131,7 @@ def _with_prose(found: Detected | UserError, files: Sequence[Path], prose: Seque
         return _text([*files, *prose])
     if isinstance(found, UserError) and len({file.suffix.lower() for file in files}) > 1:  # of different kinds
         lines = [file for file in files if _may_be_lines(file)]
-        kinds = {_kind(file) for file in (*plain[:_ASKED], *lines[:_ASKED])}
+        kinds = {_kind(file) for file in (*_first_with_text(plain), *_first_with_text(lines))}
         texts = [*plain, *lines, *prose]
         is_some = "text" in kinds or (prose and kinds <= {"jsonl"})
         if is_some and (text or len(texts) > len(files) - len(plain) - len(lines)):
@@ -173,7 +173,7 @@ def _documents(path: Path, files: Sequence[Path]) -> Detected:
     """Files that are no splits: they are documents if all of them are of one kind, to which most of the first few
     belong by their content.
     """
-    with_text = list(itertools.islice(filter(_has_text, files), _ASKED)) or files[:1]
+    with_text = _first_with_text(files) or files[:1]
     told = {file: _detected_or_refused(_detect_file, file) for file in with_text}
     source, _ = Counter(_source(it) for it in told.values()).most_common(1)[0]
     found = next(it for it in told.values() if _source(it) == source)
@@ -210,6 +210,10 @@ def _detected_or_refused(detect: Callable[..., Detected], *arguments: object) ->
         return detect(*arguments)
     except UserError as error:
         return error
+
+
+def _first_with_text(files: Sequence[Path]) -> list[Path]:
+    return list(itertools.islice(filter(_has_text, files), _ASKED))
 
 
 def _has_text(file: Path) -> bool:

@@ -18,6 +18,7 @@ from fedrel.evaluation.heldout import truth_table
 Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]
 
+SURE = 0.9  # what people ask for; a dev set that supports less has too few facts to tell how far confidences are off
 _BINS = 15
 _STEPS = 100  # of Newton's method, which needs about ten
 _SMALLEST = 1e-10  # step size at which the line search gives up

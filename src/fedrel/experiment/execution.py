@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedrel import config
-from fedrel.data.sufficiency import too_little
+from fedrel.data.sufficiency import dev_can_choose, too_little
 from fedrel.engines.engine import Engine, Upload
 from fedrel.engines.ray import Plan, RayEngine
 from fedrel.engines.screening import Screen, Suspicion, summary
@@ -94,6 +94,7 @@ class Execution:
         self._say, self._on_suspicion = say, on_suspicion
         setup.model.on_read = reading_watcher(tick, say)
         self._trusted = Trusted.of(setup)
+        self._can_choose = self._trusted is not None or dev_can_choose(setup.dataset)
         self._loss_limit = LossLimit(len(setup.dataset.relations)) if watch_loss else None
         self._screen = Screen(
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
@@ -215,10 +216,11 @@ class Execution:
         standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
         trusted = self._trusted.score(setup, setup.algorithm.model(done.state)) if self._trusted else None
         score = metrics[self.setup.experiment.training.metric] if trusted is None else trusted
-        if score >= standing.best_score and standing.rounds > self._preparation:
-            # Of equal rounds the last, which has learnt most: one fact in dev may be on top from the second round on.
-            standing.improved = standing.rounds if score > standing.best_score else standing.improved
-            standing.best_round, standing.best_score = standing.rounds, score
+        better = score > standing.best_score
+        # Of equal rounds the last, which has learnt most: one fact in dev may be on top from the second round on.
+        if (better or score == standing.best_score or not self._can_choose) and standing.rounds > self._preparation:
+            standing.improved = standing.rounds if better else standing.improved
+            standing.best_round, standing.best_score = standing.rounds, max(score, standing.best_score)
             checkpoint.save_weights(self.out / "checkpoint" / BEST, setup.algorithm.model(self.state))
         sentences = sum(weight for _, weight in self._losses)
         loss = sum(loss * weight for loss, weight in self._losses) / sentences if sentences else None
@@ -268,7 +270,8 @@ class Execution:
         if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
             self._save(self.out)
         standing.add("checkpoint", time.perf_counter() - saving)
-        return Progress(line, standing.best_round, standing.best_score, self._stopped())
+        kept = standing.best_score if self._can_choose else score
+        return Progress(line, standing.best_round, kept, self._stopped())
 
     def _require_convergence(self, line: dict[str, Any]) -> None:
         if self._loss_limit is not None:

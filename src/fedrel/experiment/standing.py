@@ -24,8 +24,8 @@ class Standing:
 
     data: str = ""  # the content that the run was started on
     rounds: int = 0
-    best_round: int = 0  # the last with the best score
-    improved: int = 0  # the first with it
+    best_round: int = 0  # the last with the best score; where dev cannot choose, the last of all
+    improved: int = 0  # the first with the best score
     best_score: float = -1.0
     bytes_up: int = 0
     bytes_down: int = 0

@@ -17,11 +17,11 @@ from fedrel.learning.named import Named
 
 ENOUGH = 30  # sentences: the sums of fewer would tell about single ones, and their deviation says little
 _LEAST_DEVIATION = 1e-3  # of a model that has learnt nothing
-# A bar on d + WEIGHT · D, in standard deviations of sentences without a relation: d is how far a sentence stands out
-# from these, D how far its relation did before its sentences were learnt by heart. The bar is the mean over all
-# labelled sentences, BETWEEN deviations between relations higher and WITHIN deviations within them lower. So where
-# relations differ, the sentences of those that never stood out fall below it; where they are alike, few do.
-_WEIGHT, _BETWEEN, _WITHIN = 3.0, 1.0, 0.5
+# A bar on d + D, in standard deviations of sentences without a relation: d is how far a sentence stands out from these,
+# D how far its relation did before its sentences were learnt by heart. The bar is the mean over all labelled sentences,
+# BETWEEN deviations between relations higher and WITHIN deviations within them lower. So where relations differ, the
+# sentences of those that never stood out fall below it; where they are alike, few do.
+_BETWEEN, _WITHIN = 1.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ class Background:
         mean, deviation = self._without()
         shares, size = self.labelled / count, self.labelled.clamp_min(1)
         spread = (self.own_squares / size - (self.own / size) ** 2).clamp_min(0) / deviation**2
-        level = self.standing_out() + _WEIGHT * before
+        level = self.standing_out() + before
         middle = (shares * level).sum()
         between, within = (shares * (level - middle) ** 2).sum().sqrt(), (shares * spread).sum().sqrt()
-        return mean + deviation * (middle + _BETWEEN * between - _WITHIN * within - _WEIGHT * before)
+        return mean + deviation * (middle + _BETWEEN * between - _WITHIN * within - before)
 
     def _without(self) -> tuple[Tensor, Tensor]:
         """(R,) mean and (R,) standard deviation over sentences without a relation."""
