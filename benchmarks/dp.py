@@ -35,7 +35,7 @@ PLAIN = ["method.name=none", "training.epochs=1"]
 UNITS = {
     "none": PLAIN,
     # one step of gradient descent a round: momentum makes more of it
-    "sentence": ["method.name=fedavgm", "method.momentum=0.9", "training.lr=1.0", "training.lr_decay=0.01"],
+    "sentence": ["method.name=fedavgm", "method.momentum=0.9", "training.lr=4.0", "training.lr_decay=0.01"],
     "platform": [*PLAIN, "dp.clip=1.0"],
 }
 
