@@ -43,7 +43,7 @@ from fedrel.privacy.secure_sum import NotOpenedError
 from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, fields
 from fedrel.protocol.round import Ask
 from fedrel.protocol.sum_messages import MASK, STEPS, UNITS, BadMessageError, units_of
-from fedrel.protocol.summed import Layout, words_of
+from fedrel.protocol.summed import Layout, masked, words_of
 from fedrel.protocol.tasks import added, answer, filled, form_of, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_atomic
@@ -194,7 +194,7 @@ class Worker:
                 reply = added(algorithm, site, ask, message, remembered, reply)
         try:
             if self.noise is not None and layout is not None:
-                self.noise.spend(self.policy, request, layout, message, remembered, words_of(reply))
+                reply = masked(self.noise.spend(self.policy, request, layout, message, remembered, words_of(reply)))
             if self.summing is not None and layout is not None:
                 self.inside = self._inside(filled(algorithm, site, layout, message))
                 reply = self.summing.offer(request, words_of(reply), layout.least)
