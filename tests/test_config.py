@@ -87,7 +87,7 @@ def test_a_file_may_have_a_byte_order_mark_and_windows_line_ends(tmp_path):
     [
         ({"sed": 1}, 'unknown key "sed"; did you mean "seed"?'),
         ({"training": {"fractions": 0.5}}, 'unknown key "training.fractions"; did you mean "fraction"?'),
-        ({"zzz": {}}, 'unknown key "zzz"; there is data, engine,'),
+        ({"zzz": {}}, 'unknown key "zzz"; there is data, dp, engine,'),
         ({"training": 3}, "training must be a section"),
         ({"method": "one"}, "method must be a section with a name"),
         ({"method": {"name": 3}}, "method.name must be text"),

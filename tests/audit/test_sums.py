@@ -72,6 +72,13 @@ def test_a_platform_looks_up_who_has_what(method):
     assert attacks("method.name=none", SECURE)["lookup"]["why"] == "no table of all facts is sent"
 
 
+def test_runs_with_noise_are_attacked_by_what_is_left_to_be_seen():
+    found = attacks("method.name=none", "dp.unit=sentence", SECURE)
+    assert not found["few"]["applies"]
+    assert found["few"]["why"] == "nobody is told how many sentences an update was trained on"
+    assert value(found["membership"], "auc") < 0.65
+
+
 @pytest.mark.parametrize("method", ["none", "evidence"])
 def test_what_leaves_is_explained(method):
     said = "\n".join(explain(read_experiment(None, (*SMALL, f"method.name={method}", SECURE))))

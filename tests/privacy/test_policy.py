@@ -64,6 +64,9 @@ def test_the_template_has_no_rules_and_shows_all_of_them(tmp_path):
             min_trained=16,
             sums="secure",
             min_summed=3,
+            epsilon=8.0,
+            epsilon_delta=1e-5,
+            epsilon_unit="sentence",
         ),
     )
 

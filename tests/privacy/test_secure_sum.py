@@ -18,7 +18,6 @@ from fedrel.privacy.secure_sum import (
     Platform,
     Terms,
     roster_of,
-    threshold,
 )
 
 EXCHANGES = ("offer", "share", "mask", "agree", "reveal")
@@ -106,8 +105,8 @@ def test_whoever_drops_out_when_the_sum_is_that_of_those_who_stayed_or_there_is_
     for number, exchange in enumerate(EXCHANGES):
         left[exchange] -= sum(when in EXCHANGES[: number + 1] for when in away.values())
     offered = left["offer"]
-    needed = max(3, threshold(offered))
-    enough = offered >= 3 and min(left["share"], left["mask"]) >= needed and left["reveal"] >= threshold(offered)
+    needed = max(3, shares.threshold(offered))
+    enough = offered >= 3 and min(left["share"], left["mask"]) >= needed and left["reveal"] >= shares.threshold(offered)
     if enough:
         assert np.array_equal(party.total(), party.expected())
         assert set(party.coordinator.stayed) == {it for it in names if away.get(it) not in EXCHANGES[:3]}
@@ -141,7 +140,7 @@ def test_in_a_ring_nobody_can_be_cut_off_from_its_neighbours():
 
 @pytest.mark.parametrize(("platforms", "needed"), [(3, 2), (4, 3), (5, 3), (10, 6), (20, 12), (100, 60)])
 def test_three_in_five_open_and_two_such_groups_share_a_fifth(platforms, needed):
-    assert threshold(platforms) == needed
+    assert shares.threshold(platforms) == needed
     assert 2 * needed - platforms >= platforms / 5
 
 

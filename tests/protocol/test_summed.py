@@ -42,7 +42,7 @@ def test_a_mean_of_sums_is_the_mean_to_the_last_digits(counts):
     most = 64 / sum(counts) * len(counts) ** 2 * REACH / 2**30 + 1e-6  # what fixed point and floats may be off by
     assert all(torch.allclose(learnt[name], value, rtol=0, atol=most) for name, value in expected.items())
     assert found.number("sentences") == sum(counts)
-    assert found.spoke == len(counts) == len(found)
+    assert found.number("") == len(counts) == len(found)
     loss, sentences = found.trained()
     assert loss == pytest.approx(1.5, abs=1e-4) and sentences == sum(counts)
 
@@ -91,7 +91,7 @@ def test_a_table_of_which_few_rows_came_is_summed_whole():
 
 def test_platforms_with_nothing_to_say_add_zeros():
     found = summed(layout(), {"p0": reply(0, 10), "p1": {}, "p2": {}})
-    assert (len(found), found.spoke, found.number("sentences")) == (3, 1.0, 10.0)
+    assert (len(found), found.number(""), found.number("sentences")) == (3, 1.0, 10.0)
     nobody = summed(layout(), {"p0": {}, "p1": {}})
     assert nobody.mean(BASE, "weights", "sentences") is BASE
     assert nobody.trained() is None

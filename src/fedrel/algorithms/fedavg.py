@@ -1,6 +1,7 @@
 """McMahan et al., AISTATS 2017: platforms train, the server averages."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,6 +17,8 @@ class FedAvg(Algorithm):
     """The mean is weighted by how many sentences a platform holds. Denoising, if any, happens inside its model.
     Methods that change the local objective alone say so in `loss` or `pull`.
     """
+
+    noisy_units: ClassVar[tuple[str, ...]] = ("platform", "sentence")
 
     def start(self, weights: Named) -> Record:
         return {"weights": weights}
@@ -38,7 +41,11 @@ class FedAvg(Algorithm):
         loss, pull = self.loss(site, message), self.pull(site, message)
         site.model.load(self.sent(site, message), site.shard)
         model, shard, seed = site.model, site.shard, site.draw("train")
-        fitted = fit(model, shard, site.training, lr=site.lr, seed=seed, sentences=chosen, loss=loss, pull=pull)
+        fitted = fit(
+            model, shard, site.training, lr=site.lr, seed=seed, sentences=chosen, loss=loss, pull=pull, clip=site.clip
+        )
+        if fitted.descent is not None:
+            return fitted.descent, fitted
         return site.model.trained(site.shard, fitted.sentences, pull), fitted
 
     def chosen(self, site: Site, message: Record) -> Tensor | None:

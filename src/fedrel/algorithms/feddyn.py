@@ -15,6 +15,8 @@ from fedrel.protocol import Record, Round, Site, broadcast, named_in, task
 
 @dataclass(frozen=True)
 class FedDyn(FedAvg):
+    noisy_units = ("platform",)
+
     alpha: float = number(0.01, above=0, high=1e6)
 
     def objection(self, experiment: Experiment) -> str | None:

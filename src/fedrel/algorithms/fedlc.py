@@ -12,6 +12,8 @@ from fedrel.protocol import Record, Site
 class FedLC(FedAvg):
     """Cross-entropy on z_c - tau · n_c^(-1/4); 0 is FedAvg."""
 
+    noisy_units = ("platform",)
+
     tau: float = number(1.0, low=0, high=1e6)
 
     def loss(self, site: Site, message: Record) -> Loss:

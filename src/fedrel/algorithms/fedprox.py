@@ -12,6 +12,8 @@ from fedrel.protocol import Record, Site
 class FedProx(FedAvg):
     """Adds mu/2 · ‖w - w_global‖² to the local loss."""
 
+    noisy_units = ("platform",)
+
     mu: float = number(0.01, low=0, high=1e6)
 
     def objection(self, experiment: Experiment) -> str | None:

@@ -12,6 +12,8 @@ from fedrel.protocol import Record, Site
 class FedRS(FedAvg):
     """Logits of absent classes are multiplied by alpha; 1 is FedAvg."""
 
+    noisy_units = ("platform",)
+
     alpha: float = number(0.5, low=0, high=1)
 
     def loss(self, site: Site, message: Record) -> Loss:

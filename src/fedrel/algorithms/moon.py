@@ -13,6 +13,8 @@ from fedrel.protocol import Record, Site, named_in, task
 class Moon(FedAvg):
     """Cross-entropy + mu · contrast. On a platform's first visit its last local model is the global one."""
 
+    noisy_units = ("platform",)
+
     mu: float = number(1.0, low=0, high=1e6)
     temperature: float = number(0.5, above=0, high=1e6)
 

@@ -4,6 +4,7 @@ FedAvgM: Hsu et al., 2019. FedAdam: Reddi et al., ICLR 2021.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
@@ -14,6 +15,8 @@ from fedrel.protocol import Record, Round, Site, named_in
 @dataclass(frozen=True)
 class FedAvgM(FedAvg):
     """v ← momentum·v + (avg - x);  x ← x + lr·v."""
+
+    noisy_units: ClassVar[tuple[str, ...]] = ("platform", "sentence")
 
     momentum: float = number(0.9, low=0, high=0.999)
     lr: float = number(1.0, above=0, high=1e3)
@@ -31,6 +34,8 @@ class FedAvgM(FedAvg):
 @dataclass(frozen=True)
 class FedAdam(FedAvg):
     """Δ = avg - x;  m ← β₁m + (1-β₁)Δ;  v ← β₂v + (1-β₂)Δ²;  x ← x + lr·m/(√v + tau)."""
+
+    noisy_units: ClassVar[tuple[str, ...]] = ("platform", "sentence")
 
     lr: float = number(0.01, above=0, high=1e3)
     beta1: float = number(0.9, low=0, high=0.999)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,11 +19,13 @@ from fedrel.experiment.assembly import Setup, prepare
 from fedrel.experiment.sums import SECURE
 from fedrel.experiment.sums_by_default import objection_to_method
 from fedrel.learning.model import WORDS
+from fedrel.privacy.accounting import PLATFORM
 from fedrel.privacy.entries import HEADER
 from fedrel.privacy.meaning import MEANINGS, Meaning, meaning
 from fedrel.protocol.run import run
 from fedrel.util.units import format_bytes
 
+_SAID = " Before the first round each platform says how many sentences it holds."
 _TRIED = 2  # platforms of a trial round
 _LITTLE = 32  # sentences of each for a transformer, whose updates have one size whatever it read
 _MODEL = "Whoever is given the finished model can test it for sentences that they have."
@@ -61,7 +64,7 @@ def explain(
     sent = tried(setup)
     if not sent.bytes:
         return ["Platforms take no part in the training: nothing leaves them.", *_measured(report)]
-    return [_who(setup), *_what(setup, sent), *_readers(setup, sent), _less(setup), *_measured(report)]
+    return [_who(setup), *_what(setup, sent), *_readers(setup, sent), *_noise(setup), _less(setup), *_measured(report)]
 
 
 def tried(setup: Setup) -> Sent:
@@ -135,11 +138,33 @@ def _readers_of_sums(setup: Setup) -> Iterator[str]:
     best = ", and how good the best evidence for each of some facts is, not which facts or whose" if evidence else ""
     yield (
         f"The coordinator can read the sum over the active platforms, at least {least} of them, and no platform's own "
-        f"numbers{best}. Before the first round each platform says how many sentences it holds."
+        f"numbers{best}.{'' if setup.experiment.dp.unit == PLATFORM else _SAID}"
     )
     others = "; for facts that they can name, whether anybody has evidence" if evidence else ""
     yield f"Other platforms: the mean of all updates{others}. Nearly all of them together could read what one sends."
     yield f"Everybody else: addresses, times and sizes of messages. {_MODEL}"
+
+
+def _noise(setup: Setup) -> Iterator[str]:
+    """What noise promises, for people who have not heard of ε."""
+    if (budget := setup.sites.budget) is None:
+        return
+    dp, whole = budget.experiment.dp, budget.experiment.dp.unit == PLATFORM
+    what, of = ("all text of a platform", "a platform") if whole else ("any single sentence", "a sentence")
+    epsilon = budget.epsilon(budget.most)
+    likelier = f"{math.exp(epsilon):,.3g}" if epsilon < 100 else f"e^{epsilon:.0f}"
+    yield (
+        f"Noise hides {what}, from the coordinator and from everybody who is given the model: ε = {epsilon:.3g}, "
+        f"δ = {dp.delta:g} after {budget.most:,} rounds. Whatever is seen is at most {likelier} times as likely with "
+        f"{of} as without, but for a chance of {dp.delta:g}."
+    )
+    rest = "" if whole else ", how many sentences each platform holds"
+    yield (
+        f"That counts on {1 - dp.colluders:.0%} of the platforms keeping their noise to themselves. It does not hide "
+        f"who takes part, and when{rest}."
+    )
+    if budget.experiment.engine.public_seeds:
+        yield "But the noise is drawn from a seed that all know (engine.public_seeds): it hides nothing."
 
 
 def _lists_facts(it: Meaning) -> bool:
@@ -152,6 +177,8 @@ def _less(setup: Setup) -> str:
     secure = setup.experiment.privacy.sums == SECURE
     if not secure and objection_to_method(setup.experiment) is None:
         ways.append('privacy.sums = "secure" (no platform\'s own numbers can be read)')
+    if secure and setup.sites.budget is None:
+        ways.append('dp.unit = "sentence" (noise hides any single sentence, at a price: docs/dp.md)')
     if WORDS in setup.weights and isinstance(setup.encoding, WordEncoding):
         ways.append('extractor.vectors = "glove" and extractor.embeddings = "frozen" (no row of a word leaves)')
     elif WORDS in setup.weights:

@@ -44,6 +44,8 @@ class FewSentences(Attack):
         self.recall: list[float] = []
 
     def objection(self) -> str:
+        if self.target.setup.sites.budget:
+            return "nobody is told how many sentences an update was trained on"
         return "" if self.target.sends_weights else "no weights are sent"
 
     def see(self, ask: Ask, replies: Replies) -> None:

@@ -78,6 +78,9 @@ def audit(
         "version": installed_version(),
         "method": setup.experiment.method["name"],
         "sums": setup.experiment.privacy.sums,
+        "dp": setup.sites.budget.described(dict.fromkeys(setup.sites, setup.sites.budget.most))
+        if setup.sites.budget
+        else None,
         "platforms": len(setup.sites),
         "watched": len(target.watched),
         "rounds": rounds,

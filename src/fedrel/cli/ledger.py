@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,13 +16,15 @@ from rich.text import Text
 
 from fedrel.cli.console import out, print_json, tell
 from fedrel.errors import UserError, suggest
-from fedrel.privacy import ledger
+from fedrel.privacy import account, ledger
+from fedrel.privacy.accounting import PLATFORM, SENTENCE
 from fedrel.privacy.ledger import Entry, Line
 from fedrel.privacy.meaning import meaning
 from fedrel.util.escaping import shown
 from fedrel.util.units import format_bytes
 
 _SHOWN_PROBLEMS = 10
+_DELTA = 1e-5  # at which ε is told
 _REFUSAL = ("run", "task", "why", "count", "rounds", "times")  # fields of a refusal in JSON
 
 
@@ -186,7 +189,25 @@ def _print(path: Path, summary: Summary, chain: Chain | None, as_json: bool) -> 
     else:
         tell(f"nothing was sent by {who}")
     if chain is not None:
+        for line in given_away(path.with_name(account.FILE)):
+            tell(_plain(line))
         _tell_chain(chain)
+
+
+def given_away(path: Path) -> Iterator[str]:
+    """What a platform's account of noisy answers says, over all runs and run by run."""
+    answers = account.Account.read(path).answers
+    for run in dict.fromkeys(it.run for it in answers):
+        mine = account.Account(path, [it for it in answers if it.run == run])
+        yield f"run {run}: {len(mine.answers):,} noisy answers, {_epsilons(mine)}"
+    if answers:
+        yield f"noisy answers of all runs together: {_epsilons(account.Account(path, answers))}"
+
+
+def _epsilons(found: account.Account) -> str:
+    of_sentence, of_platform = (found.epsilon(unit, _DELTA) for unit in (SENTENCE, PLATFORM))
+    whole = "" if math.isinf(of_platform) else f", ε = {of_platform:.3g} for all that the platform holds"
+    return f"ε = {of_sentence:.3g} for any sentence{whole} (δ = {_DELTA:g})"
 
 
 def _tables(summary: Summary) -> Iterator[tuple[str, Table]]:

@@ -75,6 +75,7 @@ class RunProgress:
         news = (
             f"{scores}  loss {loss}"
             + (f"  selection {selection['precision']:.2f}" if selection else "")
+            + (f"  ε {line['epsilon']:.3g}" if "epsilon" in line else "")
             + f"  {line['sentences_per_second']:,.0f} sentences/s"
             + f"  ↑{format_bytes(line['bytes']['up'])} ↓{format_bytes(line['bytes']['down'])}"
         )

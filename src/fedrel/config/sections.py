@@ -188,6 +188,21 @@ class Privacy:
 
 
 @dataclass(frozen=True)
+class Dp:
+    """Differential privacy of what leaves; see docs/dp.md."""
+
+    # what noise hides: nothing, all text of one platform, or each single sentence
+    unit: Literal["off", "platform", "sentence"] = "off"
+    epsilon: float = number(8.0, above=0, high=10_000)  # of a run, at most: it stops before it gives away more
+    delta: float = number(1e-5, above=0, high=0.1)
+    # of a sum, as a multiple of what one platform or sentence may change in it; 0: as much as all rounds need to stay
+    # within epsilon
+    noise: float = number(0.0, low=0, high=1e6)
+    clip: float = number(1.0, above=0, high=1e6)  # length of a platform's change, or of a sentence's gradient, at most
+    colluders: float = number(0.2, low=0, high=0.5)  # share of platforms that may tell the coordinator their noise
+
+
+@dataclass(frozen=True)
 class Report:
     """Where the rounds and scores of a run are logged, beside its own folder; of a run in one process."""
 
@@ -206,5 +221,6 @@ class Experiment:
     feedback: Feedback = field(default_factory=Feedback)
     robust: Robust = field(default_factory=Robust)
     privacy: Privacy = field(default_factory=Privacy)
+    dp: Dp = field(default_factory=Dp)
     engine: Engine = field(default_factory=Engine)
     report: Report = field(default_factory=Report)

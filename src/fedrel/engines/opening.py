@@ -39,12 +39,12 @@ class Opening:
     _round: bytes = b""
     _heard: bytes = b""
 
-    def terms(self, ask: Ask, digest: bytes, size: int) -> Terms:
-        """Of the sum of the replies to a request, whose payload has this digest."""
+    def terms(self, ask: Ask, digest: bytes, size: int, least: int) -> Terms:
+        """Of the sum of the replies to a request, whose payload has this digest, over so many platforms at least."""
         if self._round != self.context(ask.round, ""):
             self._round, self._heard = self.context(ask.round, ""), b""
         self._heard = say.heard(self._heard, digest)
-        return Terms(packed(self.context(ask.round, ask.task), self._heard), size, self.least)
+        return Terms(packed(self.context(ask.round, ask.task), self._heard), size, max(self.least, least))
 
 
 # Asks platforms for one step, and gives what each of them replied, as it is read, one after the other
@@ -66,7 +66,8 @@ def open_sum(
         raise TypeError(f"{ask.task}: what is added up is asked of all in the same words; use broadcast")
     opening.past.tell(ask, step)
     size = layout.size + tags.count(layout.cyclic)
-    coordinator = Coordinator(opening.terms(ask, digest(asked), size), verify=opening.verify)
+    terms = opening.terms(ask, digest(asked), size, layout.least)
+    coordinator = Coordinator(terms, verify=opening.verify)
     offers = coordinator.offers(dict(step(ask.task, dict.fromkeys(ask.to, asked), _offer)))
     told = say.many(say.OFFERS, {name: say.offer_bytes(offer) for name, offer in offers.items()})
     shares = coordinator.shares(dict(step(say.SHARE, dict.fromkeys(offers, told), _many(say.SHARES))))

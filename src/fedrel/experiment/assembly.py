@@ -28,6 +28,7 @@ from fedrel.engines.concurrency import useful_threads
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation.federated import SIZES
 from fedrel.evaluation.task import METRICS, Evaluation, evaluation_of, require_metric
+from fedrel.experiment.budget import objection_at_home, objection_to_noise
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.loggers import require_loggers
 from fedrel.experiment.methods import choose_method, method_of
@@ -35,10 +36,11 @@ from fedrel.experiment.models import make_model
 from fedrel.experiment.sites import Sites
 from fedrel.experiment.starting import Start, settings_from
 from fedrel.experiment.sums import objection_to_cohort, objection_to_sums
-from fedrel.experiment.sums_by_default import with_sums
+from fedrel.experiment.sums_by_default import with_sums, with_sums_for_noise
 from fedrel.extractors import EXTRACTORS
 from fedrel.learning.model import Model, plain_convolution_of
 from fedrel.learning.named import Named
+from fedrel.privacy.accounting import SENTENCE
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.sampling import Sampler
 from fedrel.protocol.site import Site
@@ -167,10 +169,12 @@ def complete(experiment: Experiment) -> Experiment:
     what to change, if the settings do not go together.
     """
     require_extractor(experiment)
-    experiment = with_metric(experiment)
+    experiment = with_sums_for_noise(with_metric(experiment))
     algorithm, _ = choose_method(experiment.method)
     objection = algorithm.objection(experiment) or _objection(experiment)
-    if objection := objection or objection_to_sums(method_of(experiment)[0], experiment):
+    summing, denoiser = method_of(experiment)
+    objection = objection or objection_to_noise(summing, denoiser, experiment)
+    if objection := objection or objection_to_sums(summing, experiment):
         raise UserError(objection)
     require_metric(experiment.training.metric)
     require_loggers(experiment)
@@ -244,7 +248,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
         encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)
     model.to(choose_device(experiment.engine.device))
     held_out = _held_out(dataset) if apart else {}
-    if objection := objection_to_home(algorithm, held_out):
+    if objection := objection_to_home(algorithm, held_out) or objection_at_home(experiment, held_out):
         raise UserError(objection)
     sites = Sites(
         dataset=dataset,
@@ -354,6 +358,6 @@ def workers_of(experiment: Experiment) -> int:
 def stacked_platforms(setup: Setup) -> int:
     """How many platforms train as one program at most; 0: each by itself. A transformer fills a GPU alone."""
     wanted = setup.experiment.engine.stacked
-    able = plain_convolution_of(setup.model) is not None
+    able = plain_convolution_of(setup.model) is not None and setup.experiment.dp.unit != SENTENCE
     on = wanted == "on" or (wanted == "auto" and setup.model.device.type == "cuda")
     return _AT_ONCE if able and on else 0

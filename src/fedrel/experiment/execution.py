@@ -28,6 +28,7 @@ from fedrel.evaluation.calibration import fit_calibration, reliability
 from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.selection import selection_quality, truth_is_known
 from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
+from fedrel.experiment.budget import noise_notes
 from fedrel.experiment.divergence import LossLimit, past_attempts, require_free
 from fedrel.experiment.evaluators import Evaluated, evaluate
 from fedrel.experiment.judged import Trusted, human_scores
@@ -55,6 +56,7 @@ from fedrel.version import installed_version
 
 Value = TypeVar("Value", Named, float, Named | float)
 BEST = "best.safetensors"
+NOISE = "noise.key"  # of a simulation: the secret of its noise, until it is over
 
 
 class Execution:
@@ -137,6 +139,9 @@ class Execution:
             write_atomic(new / "experiment.toml", config.to_toml(config.to_table(self.setup.experiment)))
             for log in ("metrics.jsonl", "ledger.jsonl"):
                 write_atomic(new / log, "")
+            if self.setup.sites.budget and self.setup.sites.here:  # a round that is repeated needs the same noise
+                (new / "checkpoint").mkdir(exist_ok=True)
+                write_atomic(new / "checkpoint" / NOISE, self.setup.sites.noise_secret, private=True)
             self._save(new)
         shutil.rmtree(past, ignore_errors=True)
 
@@ -144,6 +149,8 @@ class Execution:
         if (self.out / "result.json").exists():
             raise UserError(f"{self.out}: this run is finished; look at it with: fedrel show {self.out}")
         saved = checkpoint.load(self.out / "checkpoint")
+        if (key := self.out / "checkpoint" / NOISE).exists():
+            self.setup.sites.noise_secret = key.read_bytes()
         self.state = {name: self._at_home(value) for name, value in saved.state.items()}
         self.standing = Standing(**saved.progress)  # type: ignore[arg-type]
         self._training_seconds_before = self.standing.training_seconds
@@ -256,6 +263,8 @@ class Execution:
         }
         if trusted is not None:
             line["trusted"] = trusted
+        if budget := setup.sites.budget:
+            line["epsilon"] = budget.epsilon(max(standing.participation.values()))
         if "dev" in self.setup.at_home:
             line["dev_without"] = evaluated.without
         if (trace := setup.algorithm.trace(self.state)) is not None:
@@ -287,6 +296,9 @@ class Execution:
     def _stopped(self) -> bool:
         training, standing = self.setup.experiment.training, self.standing
         if standing.rounds >= training.rounds:
+            return True
+        budget = self.setup.sites.budget
+        if budget and not budget.allows(standing.participation, self.setup.sampler.cohort(standing.rounds)):
             return True
         since = max(standing.improved, self.setup.algorithm.unsettled(training.rounds))
         return standing.best_round > 0 and standing.rounds - since >= training.patience
@@ -387,6 +399,7 @@ class Execution:
         if seen is not None and setup.model.denoiser.chooses:  # of all platforms, not of one round's
             selection = selection_quality(setup.dataset.train, seen.selected)
         warnings = too_little(setup.dataset, calibration.most)
+        spent = setup.sites.budget.described(standing.participation) if setup.sites.budget else None
         save_model(self.out / "model", setup, best, calibration)
         details = {
             **evaluated.details(),
@@ -405,6 +418,7 @@ class Execution:
                     *held_out_notes(held_out(setup, best_line, evaluated)),
                     *suspicion_notes(suspects),
                     *sum_notes(setup.experiment),
+                    *noise_notes(spent),
                     *(f"warning: {it}" for it in warnings),
                 ]
             },
@@ -435,6 +449,8 @@ class Execution:
         }
         if (profile := watched()) is not None:
             result["profile"] = profile
+        if spent is not None:
+            result["dp"] = spent
         if suspects:
             result["suspicions"] = suspects
         if attempts := past_attempts(self.out):
@@ -442,6 +458,7 @@ class Execution:
         if setup.at_home:
             result["held_out"] = held_out(setup, best_line, evaluated)
         write_atomic(self.out / "result.json", json.dumps(result, indent=1) + "\n")
+        (self.out / "checkpoint" / NOISE).unlink(missing_ok=True)  # nobody can take the noise away any more
         self._sign.finished()
         self._loggers.finish(result)
         self.close()

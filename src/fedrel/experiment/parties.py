@@ -38,6 +38,7 @@ from fedrel.experiment.assembly import (
     require_pairs,
     set_arithmetic,
 )
+from fedrel.experiment.budget import OFF, Budget, objection_at_home
 from fedrel.experiment.fitted import fitted
 from fedrel.experiment.methods import method_of
 from fedrel.experiment.models import make_model
@@ -47,6 +48,7 @@ from fedrel.experiment.sums import SECURE
 from fedrel.experiment.sums_by_default import with_sums
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
+from fedrel.privacy.accounting import PLATFORM
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.codec import CodecError, Payload, Record, decode
 from fedrel.protocol.form import Form
@@ -151,7 +153,7 @@ def coordinate(
     set_arithmetic(experiment)
     dataset = loading.load_public(experiment.data, data, relations=experiment.data.relations, say=say)
     at_home = tuple(split for split in _JUDGED if not len(getattr(dataset, split)))
-    if objection := objection_to_home(algorithm, at_home):
+    if objection := objection_to_home(algorithm, at_home) or objection_at_home(experiment, at_home):
         raise UserError(objection)
     for split in at_home:
         say(f"{data}: no {split} file; {split} is what the platforms hold out")
@@ -213,6 +215,7 @@ class Participant:
     summary: Record  # what it says of itself: counts
     hub: Site  # the server's, without its sentences
     first: Named | None  # the weights that all begin with, where they follow from what was agreed on
+    budget: Budget | None  # of what it may give away; None: nothing hides it
 
 
 def read_agreed(agreement: Record, allow: Callable[[Experiment], None] = lambda experiment: None) -> Experiment:
@@ -264,14 +267,17 @@ def participate(
         everyone=names,
         secret=secret,
         private_seed=int.from_bytes(own_secret, "big") if private else None,
+        noise_secret=own_secret,
     )
     site = sites[name]
     site.common = _common(agreement, dataset, encoding)
     summary: Record = {"sentences": len(dataset.train), "words": 0.0, "unknown_words": 0.0}
-    if isinstance(encoding, WordEncoding):
+    if experiment.dp.unit == PLATFORM:
+        summary["sentences"] = 0  # what nothing hides is not told
+    if isinstance(encoding, WordEncoding) and experiment.dp.unit == OFF:
         unknown, running = unknown_share(dataset, dataset.train, encoding.vocabulary)
         summary |= {"words": running, "unknown_words": unknown}
-    return Participant(experiment, algorithm, site, summary, sites.hub, first)
+    return Participant(experiment, algorithm, site, summary, sites.hub, first, sites.budget)
 
 
 def _same_model(

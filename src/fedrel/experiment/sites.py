@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -14,9 +15,11 @@ from fedrel.encoding import Encoding
 from fedrel.encoding.shard import Shard
 from fedrel.evaluation.federated import LocalEvaluation
 from fedrel.evaluation.task import Evaluation
+from fedrel.experiment.budget import Budget
 from fedrel.experiment.sums import layouts
 from fedrel.feedback.judges import judges_of
 from fedrel.learning.model import Model
+from fedrel.privacy.accounting import SENTENCE
 from fedrel.privacy.blind import blind, of_round, of_run
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.replies import weighable
@@ -48,11 +51,13 @@ class Sites(Mapping[str, Site]):
         everyone: Sequence[str] = (),
         secret: bytes = b"",
         private_seed: int | None = None,
+        noise_secret: bytes = b"",
     ) -> None:
         """`everyone`: all platforms, where some are elsewhere. `held_out`: rows of dev and test, by platform. `secret`:
         what facts are blinded with, anew in every round unless the method remembers, so that nobody can follow one
         from round to round; of a simulation, where nobody looks, the same in all. `private_seed`: what the platforms
-        draw from in place of the experiment's seed, which is public.
+        draw from in place of the experiment's seed, which is public. `noise_secret`: what noise is drawn from, where
+        there is some; empty: something new, which nobody knows, unless seeds are public.
         """
         self.dataset = dataset
         self.rows = division.platforms
@@ -66,6 +71,10 @@ class Sites(Mapping[str, Site]):
         self.seed = experiment.seed if private_seed is None else private_seed
         self.fresh = bool(secret)
         self.secret = secret or of_run(b"simulation", str(experiment.seed))  # a resumed run needs the same
+        self.noise_secret = noise_secret or secrets.token_bytes(32)
+        if experiment.engine.public_seeds:
+            self.noise_secret = of_run(b"public noise", str(experiment.seed))
+        self.budget = Budget.of(experiment, everyone or self.rows)
         self._numbers = encoding.numbers(dataset.words)  # of the store's words
         self._notes: dict[str, Notes] = {}
         # A round of all platforms must find all of their text still packed; it takes four times its words at most,
@@ -87,7 +96,7 @@ class Sites(Mapping[str, Site]):
             first_relation=int(dataset.has_na),
             robust=experiment.robust,
             weighable=weighable(algorithm),
-            layout=layouts(algorithm, experiment, lambda: self.sizes, self._sizes),
+            layout=layouts(algorithm, experiment, lambda: self.sizes, self._sizes, self.budget),
         )
 
     def __getitem__(self, name: str) -> Site:
@@ -124,6 +133,8 @@ class Sites(Mapping[str, Site]):
             held_out={split: self._held_out(split, rows[name]) for split, rows in self.held_out.items()},
             notes=notes,
             sizes=self._sizes,
+            noise=lambda: self.noise_secret,
+            clip=self.experiment.dp.clip if self.experiment.dp.unit == SENTENCE else None,
         )
 
     def rows_in_order(self, name: str) -> Ints:

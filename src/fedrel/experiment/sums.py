@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import replace
 
 from fedrel.config import Experiment
+from fedrel.experiment.budget import Budget
+from fedrel.privacy.accounting import PLATFORM
 from fedrel.protocol.algorithm import Algorithm
+from fedrel.protocol.form import Form
+from fedrel.protocol.noised import NoisyLayout
 from fedrel.protocol.round import Ask
 from fedrel.protocol.summed import Layout, Units, objection_to_form
 from fedrel.protocol.tasks import form_of, tasks
@@ -57,24 +61,36 @@ def sum_notes(experiment: Experiment) -> list[str]:
 
 
 def layouts(
-    algorithm: Algorithm, experiment: Experiment, held: Callable[[], Mapping[str, int]], sizes: Mapping[str, int]
+    algorithm: Algorithm,
+    experiment: Experiment,
+    held: Callable[[], Mapping[str, int]],
+    sizes: Mapping[str, int],
+    budget: Budget | None = None,
 ) -> Callable[[Ask], Layout | None]:
     """How the replies to a request add up; None: they need not. `held`: sentences of every platform, as far as it has
-    said so.
+    said so. `budget`: of the noise in them, where there is some.
     """
-    if experiment.privacy.sums != SECURE:
-        return lambda ask: None
-    return partial(_layout, algorithm, held, sizes)
+
+    def layout(ask: Ask) -> Layout | None:
+        form = form_of(algorithm, ask.task)
+        if form is None or not adds_up(algorithm, ask.task):
+            return None
+        told = held() if budget is None or budget.mechanism.unit != PLATFORM else {}
+        units = Units.of(len(ask.to), told)
+        said = algorithm.sizes_in(next(iter(ask.to.values()), {}))
+        found = layout_of(form, units, ask.round, budget)
+        return replace(found, model=ask.model, sizes={**sizes, **said})
+
+    return layout if experiment.privacy.sums == SECURE else lambda ask: None
 
 
-def _layout(
-    algorithm: Algorithm, held: Callable[[], Mapping[str, int]], sizes: Mapping[str, int], ask: Ask
-) -> Layout | None:
-    form = form_of(algorithm, ask.task)
-    if form is None or not adds_up(algorithm, ask.task):
-        return None
-    said = algorithm.sizes_in(next(iter(ask.to.values()), {}))
-    return Layout(form, Units.of(len(ask.to), held()), ask.model, {**sizes, **said})
+def layout_of(form: Form, units: Units, round_: int, budget: Budget | None) -> Layout:
+    """How replies of this form add up in a round, the same for all who know what was agreed on; the weights that they
+    are compared with, and sizes, are to be filled in.
+    """
+    if budget is None:
+        return Layout(form, units)
+    return NoisyLayout(form, units, mechanism=budget.mechanism, rate=budget.experiment.training.lr_at(round_))
 
 
 def adds_up(algorithm: Algorithm, task: str) -> bool:

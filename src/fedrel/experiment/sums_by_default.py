@@ -3,7 +3,7 @@
 A federation has, wherever it can: nobody should have to ask that others cannot read what a platform sends. So has a
 simulation of platforms with folders of their own, which is what a federation of them is compared with. Any other
 simulation has not: there is no coordinator from whom anything could be kept, and what is looked at one by one (updates
-that are out of line, say) can be looked at.
+that are out of line, say) can be looked at. Noise (`dp.unit`) is added to sums alone, so a run with noise has them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from fedrel.config import Experiment
 from fedrel.config.sections import AUTO
+from fedrel.experiment.budget import OFF
 from fedrel.experiment.methods import method_of
 from fedrel.experiment.sums import objection_to_cohort, objection_to_sums
 from fedrel.protocol.sampling import Sampler
@@ -39,6 +40,12 @@ def with_sums(
     if len(platforms) > 1:
         say(no_sums(objection))
     return plain
+
+
+def with_sums_for_noise(experiment: Experiment) -> Experiment:
+    """The experiment with secure sums where nobody has named privacy.sums, and noise needs them."""
+    needed = experiment.dp.unit != OFF and experiment.privacy.sums == AUTO
+    return as_secure(experiment) if needed else experiment
 
 
 def objection_to_method(experiment: Experiment) -> str | None:

@@ -13,8 +13,9 @@ A method that trains on sentences of the server's own, which no platform has, ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from fedrel.experiment.parties import Participant
-from fedrel.experiment.sums import adds_up
+from fedrel.experiment.sums import adds_up, layout_of
 from fedrel.learning.named import Named
 from fedrel.privacy import tags
 from fedrel.privacy.masks import derived_key
@@ -30,6 +31,7 @@ from fedrel.privacy.secure_sum import NotOpenedError
 from fedrel.protocol.algorithm import Algorithm
 from fedrel.protocol.checkpoint import load_record, save_record
 from fedrel.protocol.codec import Record
+from fedrel.protocol.form import Form
 from fedrel.protocol.records import number_in
 from fedrel.protocol.round import Ask, Round
 from fedrel.protocol.sampling import Sampler
@@ -51,7 +53,8 @@ class UnfoundedError(NotOpenedError):
 
 @dataclass
 class Following:
-    """`hub`: the server's site, as a platform can build it. `sizes`: that forms speak of. `close`: how far numbers may
+    """`hub`: the server's site, as a platform can build it. `layout`: how replies of a form add up in a round. `sizes`:
+    that forms speak of. `close`: how far numbers may
     be off, absolutely and as a share, which is more where they travel in 16 bits. `key`: of tags. `folder`: of the
     run's memory.
     """
@@ -60,6 +63,7 @@ class Following:
     algorithm: Algorithm
     hub: Site
     sampler: Sampler
+    layout: Callable[[Form, Units, int], Layout]
     sizes: Mapping[str, int]
     close: float
     key: bytes
@@ -81,6 +85,7 @@ class Following:
             algorithm=participant.algorithm,
             hub=participant.hub,
             sampler=Sampler(participant.hub.everyone, experiment.training.fraction, experiment.seed),
+            layout=partial(layout_of, budget=participant.budget),
             sizes=participant.site.sizes,
             close=_HALF if experiment.engine.transport == "half" else _EXACT,
             key=secret,
@@ -166,7 +171,7 @@ class Following:
             raise UnfoundedError(f"a sum of {it.task} was opened, which is not what comes next")
         message = next(iter(asked.to.values()), {})
         sizes = {**self.sizes, **self.algorithm.sizes_in(message)}
-        layout = Layout(form, it.units, self.algorithm.model(self.state), sizes)
+        layout = replace(self.layout(form, it.units, it.round), model=self.algorithm.model(self.state), sizes=sizes)
         numbers, found = it.numbers[: layout.size].copy(), it.numbers[layout.size :]
         key = self.tag_key(it.attempt, it.round, it.task, it.units)
         if len(numbers) < layout.size or not tags.fit(numbers, found, layout.cyclic, key, len(it.platforms)):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedrel.errors import UserError
 from fedrel.federation.kits.kit import BLINDING_KEY, KEY_BYTES, POLICY
+from fedrel.privacy.account import FILE as ACCOUNT
 from fedrel.protocol.checkpoint import load_record, save_record
 from fedrel.protocol.codec import Record
 from fedrel.util.files import private_folder, write_atomic
@@ -30,6 +31,11 @@ class Home:
     policy: Path
     ledger: Path
     memory: Path
+
+    @property
+    def account(self) -> Path:
+        """What it has given away in noisy sums, over all runs."""
+        return self.ledger.with_name(ACCOUNT)
 
     @classmethod
     def of(cls, kit: Path, name: str, data: Path, store: str) -> Home:

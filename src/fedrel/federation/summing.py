@@ -85,14 +85,16 @@ class Summing:
         self.following.require(request.task, request.round, request.attempt, message)
 
     def offer(self, request: Request, words: Words, layout: Layout) -> Record:
-        """The reply to a request whose outcome is to be added up. Whatever was under way is over."""
+        """The reply to a request whose outcome is to be added up; noise is in it already, so tags are of what leaves.
+        Whatever was under way is over.
+        """
         key = self.following.tag_key(request.attempt, request.round, request.task, layout.units)
         words = np.concatenate([words, tags.of(words, layout.cyclic, key)])
         if self._of[:2] != (request.attempt, request.round):
             self._heard = b""
         self._heard = say.heard(self._heard, bytes.fromhex(request.sha256))
         named = say.context(request.federation, request.run_id, request.attempt, request.round, request.task)
-        terms = Terms(packed(named, self._heard), len(words), self.least)
+        terms = Terms(packed(named, self._heard), len(words), max(self.least, layout.least))
         self._sum = Platform(self.name, terms, sign=self.proof.sign, verify=self.proof.verify)
         self._of, self._words = (request.attempt, request.round, request.task), words
         return say.one(say.OFFER, say.offer_bytes(self._sum.offer()))

@@ -27,11 +27,12 @@ from fedrel.engines.remote import DIVERGED
 from fedrel.errors import DivergedError, UserError
 from fedrel.experiment.assembly import plugins_of
 from fedrel.experiment.parties import Participant, participate, read_agreed
-from fedrel.experiment.sums import SECURE, adds_up
+from fedrel.experiment.sums import SECURE, adds_up, layout_of
 from fedrel.federation.channel import Blob, Channel, ClosedError
 from fedrel.federation.following import Following
 from fedrel.federation.home import Home, Memory, tidy
 from fedrel.federation.kits.kit import COORDINATOR, open_kit
+from fedrel.federation.noising import Noise, RefusedError
 from fedrel.federation.signing import BEGIN, UNREADY, Envelope, ForgedError, Reply, Request, Signer, Verifier, sha256
 from fedrel.federation.summing import Proof, Summing
 from fedrel.learning.fit import Fitted, Work, fit_alone, rendezvous
@@ -44,7 +45,7 @@ from fedrel.protocol.codec import CodecError, Payload, Record, decode, encode, f
 from fedrel.protocol.round import Ask
 from fedrel.protocol.sum_messages import MASK, REQUESTS, UNITS, BadMessageError, units_of
 from fedrel.protocol.summed import Layout, masked, words_of
-from fedrel.protocol.tasks import answer, filled, form_of, tasks
+from fedrel.protocol.tasks import added, answer, filled, form_of, tasks
 from fedrel.util.escaping import shown
 from fedrel.util.files import private_folder, run_name, write_atomic
 
@@ -52,10 +53,6 @@ MOST_PAYLOAD = 16 * 2**30  # bytes of a request
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _MOST_TASK = 100  # characters of a task's name
 _OFTEN = 60.0  # seconds in which the same refusal is recorded once
-
-
-class RefusedError(Exception):
-    """The platform refuses to answer; the message is sent to the coordinator."""
 
 
 class TooLittleError(RefusedError):
@@ -85,6 +82,7 @@ class Worker:
     sent: Counter[int] = field(default_factory=Counter)  # bytes by round
     proof: Proof | None = None  # what it takes part in sums with
     summing: Summing | None = None  # where a run has sums alone
+    noise: Noise | None = None  # where a run hides what it adds to sums
     inside: tuple[Field, ...] = ()  # of the sum that is under way, what this platform adds to it
     last: tuple[tuple[object, ...], Outcome] | None = None  # the last request and its outcome, in case that gets lost
 
@@ -141,6 +139,9 @@ class Worker:
             raise RefusedError(objection)
         if objection := self.policy.objection_to_size(len(participant.site.shard)):
             raise RefusedError(objection)
+        self.noise = Noise.of(participant, self.home, request)
+        if self.noise and (objection := self.noise.objection(self.policy)):
+            raise RefusedError(objection)
         if participant.experiment.engine.public_seeds:
             _say("engine.public_seeds: whoever knows the experiment can replay what is trained in this run")
         self.memory = Memory(self.home.memory / request.run_id)
@@ -187,10 +188,10 @@ class Worker:
         if self.summing is not None and layout is not None:
             self.summing.require(request, message)
         site.memory = self.memory.before(request.round, request.attempt, site.memory)
-        remembered = dict(site.memory)
+        remembered, ask = dict(site.memory), Ask(request.task, {}, request.round, layout=layout)
         try:
             with self._watched_training():
-                reply = answer(algorithm, site, Ask(request.task, {}, request.round, layout=layout), message)
+                reply = answer(algorithm, site, ask, message)
         except TooLittleError as error:
             form = form_of(algorithm, request.task)
             if form is None or not form.or_nothing:
@@ -198,8 +199,10 @@ class Worker:
             self.refuse(request.run, request.round, request.task, str(error))
             reply = {}  # nothing to say in this round, and no reason for the others to repeat it
             if layout is not None:
-                reply = masked(filled(algorithm, site, layout, message).summand(reply))
+                reply = added(algorithm, site, ask, message, remembered, reply)
         try:
+            if self.noise is not None and layout is not None:
+                reply = masked(self.noise.spend(self.policy, request, layout, message, remembered, words_of(reply)))
             if self.summing is not None and layout is not None:
                 whole = filled(algorithm, site, layout, message)
                 self.inside = self._inside(whole)
@@ -228,7 +231,7 @@ class Worker:
         if form is None:
             raise RefusedError(f"{request.task} does not say what it replies")
         del message[UNITS]
-        return Layout(form, units)
+        return layout_of(form, units, request.round, self.participant.budget)
 
     def _inside(self, layout: Layout) -> tuple[Field, ...]:
         """What a summand holds, for the ledger. Raises RefusedError if the policy forbids some of it."""

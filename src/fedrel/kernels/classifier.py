@@ -23,6 +23,15 @@ def classify(
     to_seen: Any,  # (S, H) the gradient of what the classifier sees
 ) -> Any:
     """A linear classifier under cross-entropy, forward and backward: the mean loss, and its gradients. H is padded."""
+    loss, seen, to_logits = errors(pooled, scales, weight, bias, labels)
+    multiply(to_logits.T, weight, to_seen)
+    backward(to_logits, seen, to_weight, to_bias)
+    return loss
+
+
+@compiled
+def errors(pooled: Any, scales: Any, weight: Any, bias: Any, labels: Any) -> Any:
+    """The mean loss, what the classifier sees (S, H), and the gradient of its logits (R, S)."""
     sentences, columns = pooled.shape
     seen, turned = aligned(sentences, columns, pooled), aligned(columns, stride(sentences), pooled)
     turned[:, sentences:] = 0
@@ -35,12 +44,15 @@ def classify(
     logits = aligned(len(weight), stride(sentences), pooled)  # (R, S)
     multiply(weight, turned, logits)
     loss = _cross_entropy(logits, bias, labels)
-    to_logits = logits[:, :sentences]
-    multiply(to_logits.T, weight, to_seen)
+    return loss, seen, logits[:, :sentences]
+
+
+@compiled
+def backward(to_logits: Any, seen: Any, to_weight: Any, to_bias: Any) -> None:
+    """Fills the gradients of the classifier's weights from those of its logits (R, S)."""
     multiply(to_logits, seen, to_weight)
     for c in range(len(to_bias)):
         to_bias[c] = to_logits[c].sum()
-    return loss
 
 
 @compiled

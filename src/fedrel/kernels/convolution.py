@@ -199,12 +199,12 @@ def convolve_backward(
     to_vectors[:], to_head[:], to_tail[:] = 0, 0, 0
     _to_inputs(grad, rows, weight, words, heads, tails, lengths, dimension, to_vectors, to_head, to_tail)
     to_head[0], to_tail[0] = 0, 0  # the separator's vector is zero for good
-    inputs = _laid_out(vectors, head_position, tail_position, words, heads, tails, half, dimension)
-    _to_weight(grad, rows, inputs, to_weight, to_bias, step)
+    inputs = laid_out(vectors, head_position, tail_position, words, heads, tails, half, dimension)
+    gather_to_weight(grad, rows, inputs, to_weight, to_bias, step)
 
 
 @compiled
-def _laid_out(
+def laid_out(
     vectors: Any, head_position: Any, tail_position: Any, words: Any, heads: Any, tails: Any, half: int, dimension: int
 ) -> Any:
     """((T + window - 1)·step,) the padded inputs end to end, zeros before the first token and behind the last."""
@@ -238,42 +238,67 @@ def _to_inputs(
     """Adds the weights of each maximum to the inputs in its window, sentence by sentence: the sums of one sentence stay
     in a core's first cache.
     """
-    tokens, reach, step, pieces = len(words), weight.shape[1], to_vectors.shape[1], lengths.shape[1] - 1
-    beyond = reach // step - 1  # tokens that belong to the windows of other places too
-    half, flat = beyond // 2, weight.reshape(weight.size)
-    longest = 0
-    for s in range(len(lengths)):
-        longest = max(longest, lengths[s].sum())
-    buffer = aligned(longest + beyond, step, grad)
-    sums, most = buffer.reshape(buffer.size), pieces * len(weight) + 1
-    places, starts, sizes = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, grad.dtype)
-    first = 0
+    step, pieces = to_vectors.shape[1], lengths.shape[1] - 1
+    sums, places, starts, sizes = sentence_buffers(grad, weight, lengths, step)
+    flat, first = weight.reshape(weight.size), 0
     for s in range(len(lengths)):
         length = lengths[s].sum()
-        sums[: (length + beyond) * step] = 0
-        count = np.uint64(0)  # unsigned, or every index would be looked at twice
-        for piece in range(s * pieces, (s + 1) * pieces):
-            own, row = grad[piece], rows[piece]
-            for f in range(len(weight)):  # without a branch, which dropout would make unpredictable
-                places[count], starts[count], sizes[count] = (row[f] - first) * step, f * reach, own[f]
-                count += np.uint64((own[f] != 0) & (row[f] >= 0))
-        scatter_rows(sums, places[:count], flat, starts[:count], sizes[:count], reach)
-        known = max(first - half, 0), min(first + length + beyond - half, tokens)
-        _to_tables(
-            sums[(known[0] - first + half) * step :],
-            words[known[0] : known[1]],
-            heads[known[0] : known[1]],
-            tails[known[0] : known[1]],
-            dimension,
-            to_vectors,
-            to_head,
-            to_tail,
+        own = slice(s * pieces, (s + 1) * pieces)
+        begin, low, high = sentence_sums(
+            grad[own], rows[own], flat, len(weight), step, first, length, len(words), sums, places, starts, sizes
+        )
+        to_tables(
+            sums[begin:], words[low:high], heads[low:high], tails[low:high], dimension, to_vectors, to_head, to_tail
         )
         first += length
 
 
 @compiled
-def _to_tables(
+def sentence_buffers(grad: Any, weight: Any, lengths: Any, step: int) -> Any:
+    """What `sentence_sums` works in, large enough for every sentence."""
+    beyond, longest = weight.shape[1] // step - 1, 0
+    for s in range(len(lengths)):
+        longest = max(longest, lengths[s].sum())
+    buffer = aligned(longest + beyond, step, grad)
+    most = (lengths.shape[1] - 1) * len(weight) + 1
+    return buffer.reshape(buffer.size), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, grad.dtype)
+
+
+@compiled
+def sentence_sums(
+    grad: Any,  # (pieces, F or more) of one sentence
+    rows: Any,
+    flat: Any,  # all of the padded weight
+    filters: int,
+    step: int,
+    first: int,  # where its tokens begin
+    length: int,
+    tokens: int,  # of all sentences
+    sums: Any,  # buffers
+    places: Any,
+    starts: Any,
+    sizes: Any,
+) -> Any:
+    """Adds up the weights of one sentence's maxima by the inputs in their windows: sums[begin:] are the gradients of
+    the tokens from `low` to `high`. Returns these three.
+    """
+    reach = len(flat) // filters
+    beyond = reach // step - 1  # tokens that belong to the windows of other places too
+    half = beyond // 2
+    sums[: (length + beyond) * step] = 0
+    count = np.uint64(0)  # unsigned, or every index would be looked at twice
+    for piece in range(len(grad)):
+        own, row = grad[piece], rows[piece]
+        for f in range(filters):  # without a branch, which dropout would make unpredictable
+            places[count], starts[count], sizes[count] = (row[f] - first) * step, f * reach, own[f]
+            count += np.uint64((own[f] != 0) & (row[f] >= 0))
+    scatter_rows(sums, places[:count], flat, starts[:count], sizes[:count], reach)
+    low, high = max(first - half, 0), min(first + length + beyond - half, tokens)
+    return (low - first + half) * step, low, high
+
+
+@compiled
+def to_tables(
     sums: Any, words: Any, heads: Any, tails: Any, dimension: int, to_vectors: Any, to_head: Any, to_tail: Any
 ) -> None:
     """Adds the gradients of neighbouring inputs (tokens·step,) to the rows of the tables that they came from."""
@@ -291,7 +316,7 @@ def _to_tables(
 
 
 @compiled
-def _to_weight(grad: Any, rows: Any, inputs: Any, to_weight: Any, to_bias: Any, step: int) -> None:
+def gather_to_weight(grad: Any, rows: Any, inputs: Any, to_weight: Any, to_bias: Any, step: int) -> None:
     """Adds up the windows in which each filter found its maxima. Maxima of neighbouring filters lie side by side, so
     those of a whole cache line are brought together at a time.
     """

@@ -106,8 +106,58 @@ def _learn(
 ) -> Any:
     """Forward and backward through the model on what was read; returns the mean loss."""
     words, heads, tails = seen.words[:tokens], seen.heads[:tokens], seen.tails[:tokens]
-    lengths, labels, filters = seen.lengths[:sentences], seen.labels[:sentences], len(weights.bias)
-    columns = weights.classifier.shape[1]
+    lengths, labels = seen.lengths[:sentences], seen.labels[:sentences]
+    pooled, scales, rows = forward(seen, sentences, tokens, vectors, weights, dimension, is_tanh, dropout, key)
+    grad = aligned(sentences, weights.classifier.shape[1], vectors)
+    loss = classify(
+        pooled,
+        scales,
+        weights.classifier,
+        weights.classifier_bias,
+        labels,
+        to.classifier,
+        to.classifier_bias,
+        grad,
+    )
+    activate_backward(grad.reshape(grad.size), pooled.reshape(grad.size), scales.reshape(grad.size), is_tanh)
+    convolve_backward(
+        grad.reshape(rows.shape),
+        rows,
+        vectors,
+        weights.head_position,
+        weights.tail_position,
+        weights.convolution,
+        words,
+        heads,
+        tails,
+        lengths,
+        dimension,
+        to_vectors,
+        to.head_position,
+        to.tail_position,
+        to.convolution,
+        to.bias,
+    )
+    return loss
+
+
+@compiled
+def forward(
+    seen: Any,
+    sentences: int,
+    tokens: int,
+    vectors: Any,
+    weights: Any,
+    dimension: int,
+    is_tanh: bool,
+    dropout: Any,
+    key: Any,
+) -> Any:
+    """Of what was read, the activated maxima (S, pieces·G), the scales of dropout, like them, and the token of each
+    maximum (S·pieces, G).
+    """
+    words, heads, tails = seen.words[:tokens], seen.heads[:tokens], seen.tails[:tokens]
+    lengths, filters, columns = seen.lengths[:sentences], len(weights.bias), weights.classifier.shape[1]
     pieces = sentences * (lengths.shape[1] - 1)
     shape = pieces, stride(filters)
     pooled, scales = aligned(sentences, columns, vectors), aligned(sentences, columns, vectors)
@@ -132,37 +182,7 @@ def _learn(
     by_piece = scales.reshape(shape)
     for piece in range(pieces):
         draw_scales(by_piece[piece, :filters], np.uint32(key + piece * filters), dropout.threshold, dropout.scale)
-    grad = aligned(sentences, columns, vectors)
-    loss = classify(
-        pooled,
-        scales,
-        weights.classifier,
-        weights.classifier_bias,
-        labels,
-        to.classifier,
-        to.classifier_bias,
-        grad,
-    )
-    activate_backward(grad.reshape(grad.size), pooled.reshape(grad.size), scales.reshape(grad.size), is_tanh)
-    convolve_backward(
-        grad.reshape(shape),
-        rows,
-        vectors,
-        weights.head_position,
-        weights.tail_position,
-        weights.convolution,
-        words,
-        heads,
-        tails,
-        lengths,
-        dimension,
-        to_vectors,
-        to.head_position,
-        to.tail_position,
-        to.convolution,
-        to.bias,
-    )
-    return loss
+    return pooled, scales, rows
 
 
 @compiled
@@ -181,12 +201,12 @@ def gradient(
     """The gradients of one step, for an optimizer to use; returns the mean loss."""
     distinct, dimension = vectors.shape
     width = dimension + 2 * weights.head_position.shape[1]
-    padded, to_padded = _padded(weights, width), _padded(to, width)
+    padded, to_padded = padded_weights(weights, width), padded_weights(to, width)
     words, to_words = aligned(distinct, stride(width), vectors), aligned(distinct, stride(width), vectors)
     pad(vectors, words, stride(width))
     loss = _learn(seen, sentences, tokens, words, padded, dimension, is_tanh, dropout, key, to_words, to_padded)
     unpad(to_words, to_vectors, stride(width))
-    _unpad(to_padded, to, width)
+    unpad_weights(to_padded, to, width)
     return loss
 
 
@@ -208,7 +228,7 @@ def descend(
     """Whole steps of gradient descent, as many as there are losses; returns the factor that they leave."""
     dimension, kind = table.shape[1], table.dtype.type
     width = dimension + 2 * weights.head_position.shape[1]
-    padded = _padded(weights, width)
+    padded = padded_weights(weights, width)
     to = _empty_like(padded)
     for step in range(len(losses)):
         chosen = order[step * batch : (step + 1) * batch]
@@ -226,12 +246,12 @@ def descend(
                 table *= kind(factor)
                 factor = 1.0
             add_to_rows(table, found, to_vectors, kind(-descent.lr / factor))
-    _unpad(padded, weights, width)
+    unpad_weights(padded, weights, width)
     return factor
 
 
 @compiled
-def _padded(weights: Any, width: int) -> Any:
+def padded_weights(weights: Any, width: int) -> Any:
     """A padded copy of the classifier and of the convolution (pieces of F, tokens of `width`); the rest is shared."""
     filters, classes, step = len(weights.bias), len(weights.classifier), stride(width)
     window, pieces = weights.convolution.shape[1] // width, weights.classifier.shape[1] // filters
@@ -244,7 +264,7 @@ def _padded(weights: Any, width: int) -> Any:
 
 
 @compiled
-def _unpad(padded: Any, weights: Any, width: int) -> None:
+def unpad_weights(padded: Any, weights: Any, width: int) -> None:
     """Copies the padded classifier and convolution back."""
     unpad(padded.classifier, weights.classifier, stride(len(weights.bias)))
     unpad(padded.convolution, weights.convolution, stride(width))

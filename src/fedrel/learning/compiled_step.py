@@ -19,6 +19,7 @@ from fedrel.encoding.shard import Shard
 from fedrel.extractors.convolution import Convolution
 from fedrel.extractors.word_table import SMALL
 from fedrel.kernels import jit, step
+from fedrel.kernels.clipped import clipped_gradient
 from fedrel.kernels.dropout import Draws, settings
 from fedrel.kernels.opt_in import opted_in
 from fedrel.kernels.step import Buffers, Descent, Dropout, Text, Weights
@@ -71,6 +72,8 @@ class CompiledStep:
         bias = classifier.weight.new_empty(0) if classifier.bias is None else classifier.bias
         positions = encoder.head_position, encoder.tail_position
         self.parameters = [classifier.weight, bias, *positions, linear.weight, linear.bias]
+        named = {id(weight): name for name, weight in model.named_parameters()}
+        self.names = [named.get(id(weight), "") for weight in self.parameters]  # "": there is no bias
         self.weights = Weights(*arrays_of(*self.parameters))
         self.is_tanh = encoder.activation is torch.tanh
         self.kind = self.weights.bias.dtype
@@ -115,6 +118,40 @@ class CompiledStep:
             )
             words.stepped(len(to), factor, lr, weight_decay)
         return torch.from_numpy(losses)
+
+    @torch.no_grad()
+    def clipped(self, chosen: Tensor, clip: float, sums: dict[str, Tensor], rows: Tensor) -> float:
+        """Adds to `sums`, by name, and to the rows of the word table the gradients of these sentences (S,), each
+        clipped to this length; the sum of their losses.
+        """
+        words, sentences = self.encoder.words, chosen.numpy()
+        tokens, distinct = step.read(self.text, sentences, self.seen)
+        found = self.found[:distinct]
+        vectors = words.values(found)
+        to_vectors, grads = torch.empty_like(vectors), [torch.empty_like(weight) for weight in self.parameters]
+        (key,), dropout = self._draws(1)
+        loss = clipped_gradient(
+            self.seen,
+            len(sentences),
+            tokens,
+            vectors.numpy(),
+            self.weights,
+            self.is_tanh,
+            dropout,
+            key,
+            clip,
+            words.trainable,
+            to_vectors.numpy(),
+            Weights(*arrays_of(*grads)),
+            np.empty(len(sentences), self.kind),
+        )
+        for name, grad in zip(self.names, grads, strict=True):
+            if name:
+                sums[name] += grad
+        if words.trainable:
+            rows.index_add_(0, found, to_vectors.to(rows.dtype))
+            rows[0] = 0
+        return float(loss) * len(sentences)
 
     def _draws(self, count: int) -> tuple[Any, Dropout]:
         """The keys of dropout for so many steps (count,), and what they are compared with."""

@@ -14,9 +14,11 @@ from fedrel.config import Training
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.errors import DivergedError
+from fedrel.learning.clipped import clipped_gradients
 from fedrel.learning.compiled_step import compiled_step_of
 from fedrel.learning.losses import Loss
 from fedrel.learning.model import Model
+from fedrel.learning.named import Named
 from fedrel.learning.optimizers import OPTIMIZERS, SGD
 from fedrel.learning.proximal import Pull
 from fedrel.util.profiling import timed
@@ -30,6 +32,7 @@ class Fitted:
     steps: int
     loss: float  # mean over the steps of the last epoch
     sentences: Tensor  # (n,) that it was trained on
+    descent: Named | None = None  # of clipped gradients: the weights less the sum of them, the model's stay as loaded
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Work:
     plain: bool  # sentence by sentence; otherwise bag by bag
     loss: Loss | None
     pull: Pull | None
+    clip: float | None = None  # length of a sentence's gradient at most, in a single step on all of them
 
     def orders(self) -> Iterator[Tensor]:
         """Of every epoch, the order in which training reads: places of sentences, or of bags."""
@@ -69,10 +73,12 @@ def fit(
     sentences: Tensor | None = None,
     loss: Loss | None = None,
     pull: Pull | None = None,
+    clip: float | None = None,
 ) -> Fitted:
     """Trains the model as loaded. With `sentences`, on exactly those, each an instance of its own; otherwise on the
     whole shard as the model's denoiser sees it: sentence by sentence or bag by bag. `loss` takes the place of the
-    denoiser's own, on single sentences; `pull` adds to the gradient what the weights alone decide.
+    denoiser's own, on single sentences; `pull` adds to the gradient what the weights alone decide. With `clip` it finds
+    one gradient instead, in which no sentence counts for more than that, and leaves the model as it is.
     """
     plain = sentences is not None or loss is not None or not model.denoiser.by_bag
     if sentences is None:
@@ -81,13 +87,17 @@ def fit(
         shard = shard.hiding_names(model.hide_names, derive(seed, "names"))
     if isinstance(shard, PieceShard):
         shard = shard.at(model.device)
-    work = Work(model, shard, training, lr, seed, sentences, plain, loss, pull)
+    work = Work(model, shard, training, lr, seed, sentences, plain, loss, pull, clip)
     return (rendezvous.get() or fit_alone)(work)
 
 
 @timed("train")
 def fit_alone(work: Work) -> Fitted:
     """Trains one platform by itself. Raises DivergedError when the loss or the weights are not finite."""
+    if work.clip is not None:
+        return Fitted(
+            1, *clipped_gradients(work.model, work.shard, work.sentences, work.clip, work.seed, work.training)
+        )
     model, training = work.model, work.training
     steps = 0
     mean_loss = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fedrel import config
 from fedrel.config import Experiment, Extractor, number
@@ -19,6 +19,9 @@ from fedrel.errors import UserError, suggest
 from fedrel.privacy.entries import HEADER, Field
 from fedrel.util.files import write_atomic
 from fedrel.util.plugins import Origin
+
+if TYPE_CHECKING:
+    from fedrel.privacy.account import Account
 
 FILE = "policy.toml"
 TEMPLATE = """\
@@ -48,6 +51,9 @@ TEMPLATE = """\
 # min_trained = 16               # of sentences behind an update, which is not sent otherwise; 0: any number
 # sums = "secure"                # refuse runs whose coordinator sees more than sums over platforms
 # min_summed = 3                 # platforms in such a sum; what is sent is not opened over fewer
+# epsilon = 8.0                  # refuse runs without noise (dp.unit), and all that would give away more than this,
+# epsilon_delta = 1e-5           # added up over all runs
+# epsilon_unit = "sentence"      # of what: of any "sentence" here, or of the whole "platform"
 """
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -99,6 +105,9 @@ class Settings:
     private_seeds: bool = False
     sums: Literal["any", "secure"] = "any"
     min_summed: int = number(3, low=2)
+    epsilon: float = number(0.0, low=0)  # over all runs; 0: runs need no noise
+    epsilon_delta: float = number(1e-5, above=0, high=0.1)
+    epsilon_unit: Literal["sentence", "platform"] = "sentence"
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,33 @@ class Policy(_Rules):
         least = self.settings.min_summed
         if experiment.privacy.sums == "secure" and experiment.privacy.least < least:
             return self._says(f"requires at least {least} platforms in a sum", "settings.min_summed")
+        return self._objection_to_unit(experiment)
+
+    def _objection_to_unit(self, experiment: Experiment) -> str | None:
+        unit, wanted = experiment.dp.unit, self.settings.epsilon_unit
+        if not self.settings.epsilon:
+            return None
+        if unit == "off":
+            return self._says("requires noise in what is sent (dp.unit)", "settings.epsilon")
+        if experiment.engine.public_seeds:
+            return self._says("requires noise that others do not know (engine.public_seeds)", "settings.epsilon")
+        if wanted == "platform" and unit != "platform":
+            return self._says(
+                'requires noise that hides a whole platform (dp.unit = "platform")', "settings.epsilon_unit"
+            )
         return None
+
+    def objection_to_epsilon(self, account: Account, planned: Iterable[float], unit: str, run_id: str) -> str | None:
+        """Why no more is given away, or a run is not begun whose answers are planned with so much noise each: the
+        objection does not say how much has been given away before.
+        """
+        settings = self.settings
+        if not settings.epsilon:
+            return None
+        spent = account.epsilon(settings.epsilon_unit, settings.epsilon_delta, planned=planned, of=unit, run_id=run_id)
+        if spent <= settings.epsilon * (1 + 1e-9):
+            return None
+        return self._says("allows no more to be given away than its account over all runs has left", "settings.epsilon")
 
     def objection_to_fields(self, names: Iterable[str]) -> str | None:
         """Why fields with these names do not leave, in a sum or by themselves."""

@@ -76,7 +76,7 @@ class Terms:
 
     def enough(self, platforms: int) -> int:
         """How many of a roster of so many platforms must stay."""
-        return max(self.least, threshold(platforms))
+        return max(self.least, shares.threshold(platforms))
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,6 @@ class Offer:
         """What its platform signs."""
         keys = (self.mask_key, self.share_key, self.commitment)
         return packed(b"fedrel sum: offer", terms.context, name.encode(), *keys)
-
-
-def threshold(platforms: int) -> int:
-    """How many shares open a secret: three in five, so that two sets of so many share a fifth of all platforms."""
-    return -(-3 * platforms // 5)
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ class Roster:
 
     @property
     def threshold(self) -> int:
-        return threshold(len(self.names))
+        return shares.threshold(len(self.names))
 
     @property
     def sparse(self) -> bool:

@@ -15,6 +15,11 @@ PRIME = 2**256 + 297  # the smallest above all secrets
 SECRET_BYTES, SHARE_BYTES = 32, 33
 
 
+def threshold(holders: int) -> int:
+    """How many shares open a secret: three in five, so that two sets of so many share a fifth of all holders."""
+    return -(-3 * holders // 5)
+
+
 def split(secret: bytes, holders: int, threshold: int) -> list[bytes]:
     """The shares of holders 1, 2, …, in this order."""
     if len(secret) != SECRET_BYTES or not 1 <= threshold <= holders:

@@ -45,6 +45,9 @@ class Algorithm(ABC):
     pools_text: ClassVar[bool] = False  # one platform holds all text, which is what a federation must not do
     server_trains: ClassVar[bool] = False  # on sentences of its own: what it asks next, nobody else can work out
     reads_replies: ClassVar[bool] = False  # it looks at replies one by one, not only at means and sums of them
+    # what noise may hide of it (dp.unit), said by each class in its own body: "platform" if one clipped change of the
+    # weights a round is all that leaves; "sentence" if the local loss is a sum over sentences, each by itself
+    noisy_units: ClassVar[tuple[str, ...]] = ()
     selects: ClassVar[bool] = False  # it selects sentences across platforms; `selection` says which
     # how it scores sentences that it selects: names shown (0), hidden (1), both (between); None: as they are evaluated
     view: ClassVar[float | None] = None

@@ -24,6 +24,10 @@ def _no_keys() -> Tensor:
     raise RuntimeError("this site has no key to blind facts with")
 
 
+def _no_noise() -> bytes:
+    return b""
+
+
 class Judge(Protocol):
     """People who say whether predictions are right."""
 
@@ -98,6 +102,8 @@ class Site:
     robust: Robust = field(default_factory=Robust)  # of the hub: how it takes means
     sizes: Mapping[str, int] = field(default_factory=dict)  # that forms of replies speak of, by word
     layout: Callable[[Ask], Layout | None] = lambda ask: None  # of the hub: of replies whose sum alone it may know
+    noise: Callable[[], bytes] = _no_noise  # the secret that noise is drawn from, where replies hold some
+    clip: float | None = None  # how much a sentence's gradient may count for; None: sentences are not counted singly
     weighable: frozenset[str] | None = None  # of the hub: fields that means may be weighted by; None: any
 
     @property

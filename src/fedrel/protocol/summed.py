@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ MASKED = "masked"  # the field of a reply that holds a summand
 REACH = 8.0  # how far a weight moves in a round, at most
 _LOSS = 64.0  # a mean loss, at most
 _SQUARE = 1e4  # of `sums`: what one sentence adds, at most
-_MODELS = ("model", "whole model")
+MODELS = ("model", "whole model")
 _WEIGHTS = ("sentences", "weight")
 _SUMMABLE = ("counts", "sums", "cyclic")
 
@@ -67,9 +68,9 @@ def objection_to_form(form: Form | None) -> str:
         return "what it does not declare"
     for name, declared in form.fields.items():
         arrays = [] if isinstance(declared, str) else [array(text)[2] for text in declared.values()]
-        if declared not in (*_MODELS, *_WEIGHTS, "loss") and (not arrays or not set(arrays) <= set(_SUMMABLE)):
+        if declared not in (*MODELS, *_WEIGHTS, "loss") and (not arrays or not set(arrays) <= set(_SUMMABLE)):
             return name
-    return "" if form.of_kind(*_WEIGHTS) or not form.of_kind(*_MODELS, "loss") else "models without their sentences"
+    return "" if form.of_kind(*_WEIGHTS) or not form.of_kind(*MODELS, "loss") else "models without their sentences"
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,16 @@ class Layout:
     speak of, by word.
     """
 
+    noisy: ClassVar[bool] = False  # whether it holds nothing but changes of weights, hidden in noise (`noised.py`)
     form: Form
     units: Units
     model: Named = field(default_factory=Named)
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def least(self) -> int:
+        """Platforms without which the sum is not opened, where that depends on how many are asked."""
+        return 0
 
     @property
     def weight(self) -> str:
@@ -121,7 +128,7 @@ class Layout:
                     bound = {"counts": most, "sums": most * _SQUARE}.get(kind)
                     fixed = FixedPoint(bound, units.parties) if bound else None
                     found.append(Part(name, tensor, kind, tuple(self.sizes[dim] for dim in dims), dtype, fixed))
-            elif declared in _MODELS:
+            elif declared in MODELS:
                 fixed = replace(one, bound=REACH)
                 found += [Part(name, it, "model", tuple(w.shape), w.dtype, fixed) for it, w in self.model.items()]
             else:
@@ -144,8 +151,10 @@ class Layout:
             place += part.size
         return found
 
-    def summand(self, reply: Mapping[str, Named | float]) -> Words:
-        """(size,) from a reply; of an empty one, zeros. Raises UserError for what no sum could hold."""
+    def summand(self, reply: Mapping[str, Named | float], key: bytes = b"") -> Words:
+        """(size,) from a reply; of an empty one, zeros. Raises UserError for what no sum could hold. `key`: of noise,
+        where there is some.
+        """
         words, place = np.zeros(self.size, np.uint32), 0
         n = (number_in(reply, self.weight) if self.weight else 0.0) if reply else 0.0
         for part in self.parts if reply else ():
@@ -154,13 +163,24 @@ class Layout:
             place = stretch.stop
         return words
 
+    def count(self, platforms: Mapping[str, object], total: Words) -> float:
+        """What the sum of all changes is divided by: how many platforms spoke, or their n/S."""
+        field = "" if self.form.plain else self.weight
+        place = 0
+        for part in self.parts:
+            if part.field == field and part.fixed is not None:
+                number = float(part.fixed.decode(total[place : place + 1])[0])
+                return number if self.form.plain else number / self.units.sentences
+            place += part.size
+        raise KeyError(field)
+
     def _encoded(self, part: Part, reply: Mapping[str, Named | float], n: float) -> Words:
         share = 1.0 if self.form.plain else n / self.units.sentences
         if part.kind == "spoke":
             numbers = np.ones(1)
         elif part.kind == "model":
-            moved = _moved(named_in(reply, part.field), part.name, self.model[part.name])
-            numbers = np.clip(moved, -REACH, REACH) * share
+            change = moved(named_in(reply, part.field), part.name, self.model[part.name])
+            numbers = np.clip(change, -REACH, REACH) * share
         elif part.kind == "loss":
             numbers = np.clip([number_in(reply, part.field)], -_LOSS, _LOSS) * (n / self.units.sentences)
         elif part.kind in _WEIGHTS:
@@ -182,15 +202,15 @@ class Layout:
             raise UserError(f"{part.field}: {error}") from None
 
 
-def _moved(model: Named, name: str, sent: Tensor) -> npt.NDArray[np.float64]:
+def moved(model: Named, name: str, sent: Tensor) -> npt.NDArray[np.float64]:
     """(n,) by how much every weight differs from what was sent, exactly as far as doubles go."""
     before = sent.detach().cpu().double()
     if name in model:
         return (model[name].detach().cpu().double() - before).reshape(-1).numpy()
     rows, factor = model[name + ROWS].long().cpu(), float(model[name + FACTOR])
-    moved = before * (factor - 1)
-    moved[rows] = model[name + VALUES].detach().cpu().double() - before[rows]
-    return moved.reshape(-1).numpy()
+    change = before * (factor - 1)
+    change[rows] = model[name + VALUES].detach().cpu().double() - before[rows]
+    return change.reshape(-1).numpy()
 
 
 class Summed(Mapping[str, Mapping[str, "Named | float"]]):
@@ -227,13 +247,13 @@ class Summed(Mapping[str, Mapping[str, "Named | float"]]):
         """The mean of the models in a field, those of platforms with nothing to say left out."""
         if by != self.by:
             raise TypeError(f"mean(by={by!r}): the task declares a mean by {self.by!r}; see @task(plain=True)")
-        count = self.spoke if by is None else self.number(by) / self.layout.units.sentences
+        count = self.layout.count(self, self._total)
         if not count:
             return base
-        moved = self._tensors(field)
+        change = self._tensors(field)
         return Named(
             {
-                name: (value.double() + moved[name].to(value.device) / count).to(value.dtype)
+                name: (value.double() + change[name].to(value.device) / count).to(value.dtype)
                 for name, value in base.items()
             }
         )
@@ -247,13 +267,10 @@ class Summed(Mapping[str, Mapping[str, "Named | float"]]):
         """The sum of the numbers in a field; of losses, each times n/S."""
         return float(self._tensors(field)[""])
 
-    @property
-    def spoke(self) -> float:
-        """How many had something to say."""
-        return self.number("")
-
     def trained(self) -> tuple[float, float] | None:
         """Mean loss and number of sentences of a training; None: it reports none."""
+        if self.layout.noisy:
+            return None
         losses, weight = self.layout.form.of_kind("loss"), self.layout.weight
         sentences = self.number(weight) if losses and weight else 0.0
         if not sentences:

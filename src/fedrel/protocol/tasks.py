@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, overload
 
+from fedrel.errors import DivergedError
 from fedrel.learning.model import Model
 from fedrel.learning.named import Named
 from fedrel.protocol.codec import Record
 from fedrel.protocol.form import Form
+from fedrel.protocol.noised import NoisyLayout, noise_key, question
 from fedrel.protocol.round import Ask
 from fedrel.protocol.site import Notes, Scratch, Site
 from fedrel.protocol.summed import Layout, masked
@@ -77,11 +79,27 @@ def answer(algorithm: object, site: Site, ask: Ask, message: Record, model: Mode
         notes.round, notes.scratch, notes.selected = ask.round, {}, None
     draft = Notes(dict(notes.memory), Scratch(notes.scratch), ask.round, notes.selected)
     trial = replace(site, round=ask.round, model=model or site.model, notes=draft)
-    reply = tasks(algorithm)[ask.task](trial, message)
+    try:
+        reply = tasks(algorithm)[ask.task](trial, message)
+    except DivergedError:
+        if ask.layout is None or not ask.layout.noisy:
+            raise
+        reply = {}  # that this text makes training diverge is nobody's business
     if ask.layout is not None:
-        reply = masked(filled(algorithm, trial, ask.layout, message).summand(reply))
+        reply = added(algorithm, trial, ask, message, site.memory, reply)
     notes.memory, notes.scratch, notes.selected = draft.memory, draft.scratch, draft.selected
     return reply
+
+
+def added(algorithm: object, site: Site, ask: Ask, message: Record, memory: Record, reply: Record) -> Record:
+    """A reply as what it adds to a sum; `memory` is what the platform knew when it was asked."""
+    assert ask.layout is not None
+    layout, key = filled(algorithm, site, ask.layout, message), b""
+    if isinstance(layout, NoisyLayout):
+        layout = replace(layout, held=len(site.shard))
+        asked = question(message, layout.units, memory)
+        key = noise_key(site.noise(), site.name, ask.round, ask.task, asked)
+    return masked(layout.summand(reply, key))
 
 
 def filled(algorithm: object, site: Site, layout: Layout, message: Record) -> Layout:
