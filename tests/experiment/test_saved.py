@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -73,7 +74,7 @@ def refusal(path) -> str:
 # ---------------------------------------------------------------------------------------------- there and back
 
 
-@pytest.mark.parametrize("method", ["none", "one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("method", ["none", "one", "ave", "att", "att-own", "att-ra"])
 @pytest.mark.parametrize("extractor", [{"kind": "pcnn"}, {"kind": "cnn"}, {"embeddings": "frozen"}])
 def test_what_is_loaded_scores_as_what_was_saved(tmp_path, method, extractor):
     setup = prepared(method, **extractor)
@@ -91,6 +92,16 @@ def test_what_is_loaded_scores_as_what_was_saved(tmp_path, method, extractor):
         for _ in range(2)
     )
     assert first == second
+
+
+def test_attention_saved_with_queries_of_its_own_still_asks_them(tmp_path):
+    """Models of before the rows of the classifier became the queries of `att` are described as `att`."""
+    setup = replace(prepared("att-own"), denoiser="att")
+    save_model(tmp_path / "model", setup, setup.weights, CALIBRATION)
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(
+        scores(loaded.model, loaded.weights, setup), scores(setup.model, setup.weights, setup)
+    )
 
 
 def test_frozen_vectors_of_a_file_travel_with_the_model(tmp_path):

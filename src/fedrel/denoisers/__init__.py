@@ -1,6 +1,6 @@
 """How the sentences of a bag become one training signal and one score, inside one platform."""
 
-from fedrel.denoisers.attention import Attention
+from fedrel.denoisers.attention import Attention, OwnQueries
 from fedrel.denoisers.average import Average
 from fedrel.denoisers.base import Denoiser, best_sentences, first_best
 from fedrel.denoisers.none import Nothing
@@ -14,6 +14,7 @@ _OWN: dict[str, type[Denoiser]] = {
     "one": One,
     "ave": Average,
     "att": Attention,
+    "att-own": OwnQueries,
     "att-ra": RelationAware,
 }
 

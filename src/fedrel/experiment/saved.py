@@ -8,7 +8,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -114,7 +114,7 @@ def load_model(folder: Path) -> SavedModel:
     relations: list[str] = described["relations"]
     weights = load_weights(folder / _WEIGHTS)
     has_na, has_pairs = described.get("na", True), described.get("pairs", True)
-    encoding, model = _rebuild(folder, settings, described["denoiser"], len(relations), weights, has_pairs)
+    encoding, model = _rebuild(folder, settings, _denoiser(described, weights), len(relations), weights, has_pairs)
     missing = [name for name, _ in model.named_parameters() if name not in weights]
     if missing:
         raise UserError(f"{folder}: the weights lack {', '.join(missing)}")
@@ -125,6 +125,12 @@ def load_model(folder: Path) -> SavedModel:
     model.hidden_view = described.get("hidden_view", SHOWN)
     calibration = Calibration(**described["calibration"])
     return SavedModel(model, weights, encoding, relations, has_na, has_pairs, settings, calibration, version)
+
+
+def _denoiser(described: dict[str, Any], weights: Named) -> str:
+    """Models saved before `att` took the classifier's rows as its queries have queries of their own."""
+    name = str(described["denoiser"])
+    return "att-own" if name == "att" and "denoiser.query" in weights else name
 
 
 def _rebuild(
