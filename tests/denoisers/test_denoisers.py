@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fedrel.denoisers import DENOISERS, first_best
+from fedrel.denoisers import DENOISERS, best_sentence_score, first_best, mean_score
 from fedrel.denoisers.base import group_softmax
 
 HIDDEN, RELATIONS = 5, 3
@@ -47,6 +47,19 @@ def test_none_and_one_score_a_bag_by_its_best_sentence(name, vectors, classifier
     z = odds(classifier(vectors))
     expected = torch.stack([z[:3].amax(0), z[3:4].amax(0), z[4:].amax(0)])
     torch.testing.assert_close(make(name).score(vectors, BAG, 3, classifier), expected)
+
+
+def test_a_mean_and_a_maximum_of_two_sentences_by_hand():
+    """Logits (3, 0) and (-1, 0), of two classes: log-odds of the first are 3 and -1."""
+    classifier = nn.Linear(2, 2, dtype=torch.float64)
+    with torch.no_grad():
+        classifier.weight.copy_(torch.tensor([[3.0, -1.0], [0.0, 0.0]]))
+        classifier.bias.zero_()
+    sentences, bag = torch.eye(2, dtype=torch.float64), torch.tensor([0, 0])
+    best = best_sentence_score(sentences, bag, 1, classifier)
+    torch.testing.assert_close(best, torch.tensor([[3.0, 1.0]], dtype=torch.float64))
+    mean = mean_score(sentences, bag, 1, classifier)
+    torch.testing.assert_close(mean, torch.tensor([[1.0, -1.0]], dtype=torch.float64))
 
 
 def test_average_is_the_mean_of_the_sentences(vectors, classifier):

@@ -2,7 +2,7 @@
 
 from fedrel.denoisers.attention import Attention, OwnQueries
 from fedrel.denoisers.average import Average
-from fedrel.denoisers.base import Denoiser, best_sentences, first_best
+from fedrel.denoisers.base import Denoiser, best_sentence_score, best_sentences, first_best, mean_score
 from fedrel.denoisers.none import Nothing
 from fedrel.denoisers.odds import label_log_odds, log_odds
 from fedrel.denoisers.one import One
@@ -26,4 +26,13 @@ def _wrong(part: object) -> str | None:
 
 DENOISERS: Registry[type[Denoiser]] = Registry("fedrel.denoisers", _OWN, _wrong)
 
-__all__ = ["DENOISERS", "Denoiser", "best_sentences", "first_best", "label_log_odds", "log_odds"]
+__all__ = [
+    "DENOISERS",
+    "Denoiser",
+    "best_sentence_score",
+    "best_sentences",
+    "first_best",
+    "label_log_odds",
+    "log_odds",
+    "mean_score",
+]

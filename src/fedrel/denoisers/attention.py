@@ -1,9 +1,10 @@
 """ATT (Lin et al., ACL 2016): a bag is the attention-weighted mean of its sentences.
 
 Sentence j scores x_j · A · q_r for the bag's relation r (A diagonal), softmax in the bag. The query q_r is the
-classifier's row of r, as in public code (which leaves out A, and passes no gradient through q_r); in the variant `att-own` it is a vector that nothing else
-uses, so a bag of one sentence, where no weight can change, never trains it. At test every relation asks its own
-question: its score comes from the bag vector made for it, so the scores of a bag are not those of one distribution.
+classifier's row of r, as in public code (which leaves out A, and passes no gradient through q_r); in the variant
+`att-own` it is a vector that nothing else uses, so a bag of one sentence, where no weight can change, never trains it.
+At test every relation asks its own question: its score comes from the bag vector made for it, so the scores of a bag
+are not those of one distribution.
 """
 
 import torch
@@ -14,6 +15,7 @@ from fedrel.denoisers.odds import log_odds
 
 
 class Attention(Denoiser):
+    scores_by = "attention"
     stackable = True
 
     def __init__(self, hidden: int, relations: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from fedrel.config import Extractor, section
+from fedrel.config import AUTO, Extractor, section
 from fedrel.encoding import Encoding
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
@@ -75,6 +75,7 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
         "version": installed_version(),
         "extractor": vars(setup.experiment.extractor),
         "denoiser": setup.denoiser,
+        "bags": setup.model.bags,
         "hidden_view": setup.model.hidden_view if setup.model.hide_names else SHOWN,
         "relations": setup.dataset.relations,
         "na": setup.dataset.has_na,
@@ -122,6 +123,7 @@ def load_model(folder: Path) -> SavedModel:
     with torch.no_grad():
         for name, value in fixed:
             value.copy_(weights[name])
+    model.bags = described.get("bags", AUTO)
     model.hidden_view = described.get("hidden_view", SHOWN)
     calibration = Calibration(**described["calibration"])
     return SavedModel(model, weights, encoding, relations, has_na, has_pairs, settings, calibration, version)
