@@ -17,6 +17,7 @@ from fedrel.algorithms.feded import FedED
 from fedrel.algorithms.scaffold import Scaffold
 from fedrel.algorithms.server_only import ServerOnly
 from fedrel.algorithms.server_optimizers import FedAdam, FedAvgM
+from fedrel.algorithms.verdicts import Verdicts
 from fedrel.config import Robust
 from fedrel.learning.named import Named
 from tests.algorithms import reference
@@ -324,9 +325,28 @@ def test_feedback():
         close(rounds.state["weights"], x)
 
 
+def test_verdicts():
+    """Everybody is asked once for verdicts, by the model as it is; then a mean weighted by sentences."""
+
+    def answer(task, platform, message, draw):
+        return {} if task == "collect" else answers_training(task, platform, message, draw)
+
+    rounds = Rounds(Verdicts(), answer)
+    x = float64(start_weights())
+    for number, cohort in enumerate(COHORTS):
+        rounds.play(cohort)
+        asked = [("train", list(cohort))]
+        if not number:
+            asked.insert(0, ("collect", list(EVERYONE)))
+        assert [(it.task, list(it.to)) for it in rounds.asked] == asked
+        rounds.sent(cohort, weights=x)
+        x = reference.mean(rounds.models(x), rounds.counts())
+        close(rounds.state["weights"], x)
+
+
 def test_every_server_step_of_every_method_is_here():
     means = {FedAvg, FedAvgM, FedAdam, Scaffold, FedDyn}
-    compared = means | {FedAtt, FedCMC, LazyMIL, Evidence, ServerOnly, FedED, Feedback}
+    compared = means | {FedAtt, FedCMC, LazyMIL, Evidence, ServerOnly, FedED, Feedback, Verdicts}
     for name, method in METHODS.items():
         written_in = next(it for it in method.algorithm.__mro__ if "round" in vars(it))
         assert written_in in compared, f"{name}: compare its rounds with a formula of their own"

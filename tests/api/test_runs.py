@@ -84,7 +84,7 @@ def test_a_folder_that_is_taken_is_refused_before_anything_is_prepared(run):
         fedrel.rounds(EXPERIMENT, out=run.folder)
     with pytest.raises(fedrel.UserError, match="this run is finished"):
         fedrel.run(resume=run.folder)
-    with pytest.raises(fedrel.UserError, match="leave out the experiment and out"):
+    with pytest.raises(fedrel.UserError, match="leave out the experiment, start and out"):
         fedrel.run(EXPERIMENT, resume=run.folder)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedrel.cli import console
+from fedrel.sweeps.publishing import published
 from tests.cli.test_cli import TINY, sets, strict
 
 
@@ -112,6 +113,10 @@ def test_compare_must_be_a_section(refused, tmp_path):
         (["--metric", "f1"], '"f1" is not a metric'),
         (["--data", "here"], "--data here: everything here runs on the built-in world; set data.source, or omit"),
         (["--quick"], "compare: there is no quick scale"),
+        (["--worlds", "1"], "--worlds: two or more are needed"),
+        (["--splits", "a,b"], "splits are folders of data, and this is the built-in world; vary worlds instead"),
+        (["--choose", "evaluation.bags=most"], 'evaluation.bags = "most" is none of'),
+        (["--publish", "page.md"], "page.md: the page cannot be read"),
         (["--set", "training.lr=-1"], "--set: training.lr = -1.0: must be above 0"),
         (["--set", "extractor.window=2", "--methods", "one"], "extractor.window = 2: must be odd"),
     ],
@@ -153,6 +158,37 @@ def test_a_small_comparison_is_made_once_and_used_again(fedrel, tmp_path):
     assert strict(again.out)["cells"] == report["cells"]
     assert strict(fedrel("show", folder, "--json").out)["summary"] == report["summary"]
     assert fedrel("show", folder).out == first.out.split("figure  ")[0]
+
+
+def test_dev_chooses_over_worlds_and_the_table_is_published(fedrel, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table world: made by fedrel compare --publish -->\n<!-- end of table world -->\n")
+    call = ["compare", "--methods", "none,ave", "--worlds", 2, "--choose", "evaluation.bags=max,mean", "--jobs", 1]
+    call += [*TINY, *sets("training.rounds=1"), "--out", tmp_path / "c"]
+    done = fedrel(*call, "--publish", page, "--json")
+    assert done.code == 0
+    report = strict(done.out)
+    assert report["variation"] == {"over": "worlds", "draws": ["11", "12"], "seeds": 1}
+    assert len(report["options"]) == 4
+    for entry in report["summary"]:
+        mine = [it for it in report["options"] if it["row"] == entry["row"]]
+        best = max(mine, key=lambda it: it["dev"])
+        assert [it["settings"] for it in mine if it["chosen"]] == [entry["chosen"]]
+        assert next(it["dev"] for it in mine if it["chosen"]) == best["dev"]
+        assert entry["n"] == 2
+        shown = [it for it in report["cells"] if it["row"] == entry["row"]]
+        assert [(it["draw"], it["seed"], it["option"]) for it in shown] == [
+            (w, 1, entry["chosen"]) for w in ("11", "12")
+        ]
+        result = strict((tmp_path / "c" / shown[0]["folder"] / "result.json").read_text())
+        assert entry["chosen"] == [f"evaluation.bags={result['bags']}"]
+        assert (result["commit"], result["device"]) == (shown[0]["commit"], shown[0]["device"])
+        assert "torch" in result["device"]
+    assert published(page) == page.read_text()
+    again = "`fedrel compare --methods none,ave --worlds 2 --choose evaluation.bags=max,mean --set data.size=600 --set "
+    assert page.read_text().splitlines()[2].startswith(again)
+    assert "over worlds (11, 12; 1 seed each)" in page.read_text()
+    assert str(tmp_path) not in (tmp_path / "page-world.json").read_text()
 
 
 def test_one_run_serves_two_columns_that_are_the_same_and_a_cut_off_one_goes_on(fedrel, tmp_path):

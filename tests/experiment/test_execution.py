@@ -200,7 +200,7 @@ def test_the_saved_model_gives_the_reported_scores(finished):
 
 
 @pytest.mark.parametrize("embeddings", ["trainable", "frozen"])
-@pytest.mark.parametrize("method", ["none", "one", "ave", "att", "att-ra", "centralised"])
+@pytest.mark.parametrize("method", ["none", "one", "ave", "att", "att-own", "att-ra", "centralised"])
 def test_every_method_runs_to_a_result(method, embeddings, tmp_path):
     settings = [f"method.name={method}", f"extractor.embeddings={embeddings}", "training.rounds=2"]
     experiment = config.read(None, [*(s for s in TINY if not s.startswith("method")), *settings])

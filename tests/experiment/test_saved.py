@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 import fedrel
-from fedrel.config import Data, Experiment, Extractor, Partition
+from fedrel.config import Data, Evaluation, Experiment, Extractor, Partition
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.evaluation.calibration import Calibration
@@ -73,7 +74,7 @@ def refusal(path) -> str:
 # ---------------------------------------------------------------------------------------------- there and back
 
 
-@pytest.mark.parametrize("method", ["none", "one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("method", ["none", "one", "ave", "att", "att-own", "att-ra"])
 @pytest.mark.parametrize("extractor", [{"kind": "pcnn"}, {"kind": "cnn"}, {"embeddings": "frozen"}])
 def test_what_is_loaded_scores_as_what_was_saved(tmp_path, method, extractor):
     setup = prepared(method, **extractor)
@@ -91,6 +92,39 @@ def test_what_is_loaded_scores_as_what_was_saved(tmp_path, method, extractor):
         for _ in range(2)
     )
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("method", "bags"), [("none", "mean"), ("ave", "max"), ("att", "mean"), ("att-ra", "attention")]
+)
+def test_how_bags_are_scored_is_saved_with_the_model(tmp_path, method, bags):
+    usual = prepared(method)
+    setup = prepare(replace(usual.experiment, evaluation=Evaluation(bags)))
+    save_model(tmp_path / "model", setup, setup.weights, CALIBRATION)
+    loaded = load_model(tmp_path / "model")
+    assert (loaded.model.bags, loaded.model.scored_by) == (bags, bags)
+    found = scores(loaded.model, loaded.weights, setup)
+    np.testing.assert_array_equal(found, scores(setup.model, setup.weights, setup))
+    same = method == "att-ra"  # whose own way it is
+    assert np.array_equal(found, scores(usual.model, usual.weights, usual)) == same
+
+
+def test_attention_needs_a_method_that_has_one():
+    with pytest.raises(UserError) as told:
+        prepare(Experiment(method={"name": "one"}, evaluation=Evaluation("attention")))
+    assert str(told.value) == (
+        'evaluation.bags = "attention": method.name = "one" has no attention; set "max" or "mean", or another method'
+    )
+
+
+def test_attention_saved_with_queries_of_its_own_still_asks_them(tmp_path):
+    """Models of before the rows of the classifier became the queries of `att` are described as `att`."""
+    setup = replace(prepared("att-own"), denoiser="att")
+    save_model(tmp_path / "model", setup, setup.weights, CALIBRATION)
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(
+        scores(loaded.model, loaded.weights, setup), scores(setup.model, setup.weights, setup)
+    )
 
 
 def test_frozen_vectors_of_a_file_travel_with_the_model(tmp_path):
@@ -113,7 +147,7 @@ def test_the_files_are_what_they_say_they_are(folder):
     described = json.loads((folder / "config.json").read_text())
     assert set(described) == {
         *("format", "version", "extractor", "denoiser", "relations", "calibration", "sha256", "seal"),
-        *("na", "pairs", "hidden_view"),
+        *("na", "pairs", "hidden_view", "bags"),
     }
     assert described["calibration"] == {
         "temperature": 1.7,

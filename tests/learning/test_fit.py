@@ -102,7 +102,7 @@ def test_a_loss_that_is_no_number_stops_training():
         fit(model, shard, TRAINING, lr=0.3, seed=1)
 
 
-@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-own", "att-ra"])
 def test_every_denoiser_learns_its_training_set(denoiser):
     shard = shard_of(random_split(60, seed=3))
     model, weights = small_model(denoiser=denoiser, filters=20)

@@ -2,6 +2,7 @@
 
 from tests.mutations.mutation import Mutation
 
+_BAGS = "tests/denoisers/test_denoisers.py::"
 _REMOTE = "tests/engines/test_remote.py::"
 _SCREEN = "tests/engines/test_screening.py::"
 _FORM = _REMOTE + "test_a_reply_of_another_form_is_refused_and_counts_for_nothing"
@@ -134,5 +135,40 @@ CHECKS = [
         "owner_role != role or (name is not None and owner != name)",
         "False",
         "tests/federation/test_signing.py::test_no_other_party_can_sign_for_the_coordinator",
+    ),
+    Mutation(
+        "ATT's queries take the place of the classifier's rows at test alone",
+        "denoisers/attention.py",
+        "(self.diagonal * self.queries(classifier))[labels]",
+        "self.diagonal.expand_as(classifier.weight)[labels]",
+        _BAGS + "test_attention_as_published_by_hand",
+    ),
+    Mutation(
+        "a mean over sentences is a maximum",
+        "denoisers/base.py",
+        "log_odds(classifier(group_mean(vectors, bag, bags)))",
+        "best_sentence_score(vectors, bag, bags, classifier)",
+        _BAGS + "test_a_mean_and_a_maximum_of_two_sentences_by_hand",
+    ),
+    Mutation(
+        "a verdict needs no test over items where there are few seeds",
+        "sweeps/verdict.py",
+        "not (clear and p_items is not None and p_items < CHANCE)",
+        "not clear",
+        "tests/sweeps/test_verdict.py::test_the_rule",
+    ),
+    Mutation(
+        "dev's worst settings are chosen",
+        "sweeps/choosing.py",
+        "-means[it]",
+        "means[it]",
+        "tests/sweeps/test_choosing.py::test_dev_chooses_by_its_mean_over_all_runs",
+    ),
+    Mutation(
+        "errors are over all runs where worlds vary",
+        "sweeps/tables.py",
+        'unit = c["seed"] if of_seeds else c["draw"]',
+        'unit = c["seed"] if of_seeds else (c["draw"], c["seed"])',
+        "tests/sweeps/test_variation.py::test_errors_are_over_worlds_and_seeds_are_averaged",
     ),
 ]

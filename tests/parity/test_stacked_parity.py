@@ -97,7 +97,8 @@ def test_a_run_that_was_saved_under_the_old_key_loads(tmp_path):
 
 @needs_gpu
 @pytest.mark.parametrize(
-    "method", ["none", "one", "ave", "att", "att-ra", "lazy-mil", "evidence", "fedprox", "scaffold", "fedcmc", "moon"]
+    "method",
+    ["none", "one", "ave", "att", "att-own", "att-ra", "lazy-mil", "evidence", "fedprox", "scaffold", "fedcmc", "moon"],
 )
 def test_a_gpu_learns_what_the_cpu_learns(method, tmp_path):
     cpu = run(settings_of(method, "pcnn", "engine.device=cpu"), tmp_path / "cpu")

@@ -155,7 +155,7 @@ def test_a_parameter_that_no_loss_reaches_does_not_decay(denoiser):
 def test_denoisers_that_come_with_fedrel_keep_their_fast_heads():
     assert isinstance(head_of(works_of([5, 4])), Sentences)
     assert isinstance(head_of(works_of([5, 4], denoiser="one", chosen=True)), Sentences)
-    for denoiser in ("one", "ave", "att", "att-ra"):
+    for denoiser in ("one", "ave", "att", "att-own", "att-ra"):
         assert isinstance(head_of(works_of([5, 4], denoiser=denoiser)), Bags)
 
 

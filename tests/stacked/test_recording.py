@@ -42,7 +42,9 @@ class Replaying(StackedTrainer):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-ra", StackableMaxVector, StackableGated])
+@pytest.mark.parametrize(
+    "denoiser", ["none", "one", "ave", "att", "att-own", "att-ra", StackableMaxVector, StackableGated]
+)
 def test_a_step_depends_on_the_device_alone(denoiser, optimizer):
     model = {"denoiser": denoiser} if isinstance(denoiser, str) else {"classes": {"denoiser": denoiser}}
     training = replace(TRAINING, optimizer=optimizer)

@@ -22,7 +22,7 @@ from tests.stacked.side_by_side import CPU, TRAINING, assert_same, outcome, work
 
 
 @pytest.mark.parametrize("kind", ["pcnn", "cnn", "text"])
-@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-own", "att-ra"])
 def test_every_extractor_and_denoiser(kind, denoiser):
     assert_same([11, 4, 30, 9], kind=kind, denoiser=denoiser)
 
@@ -110,7 +110,7 @@ def test_batches_far_larger_than_platforms(denoiser):
     assert schedule(works, 3).chosen.shape[2] <= 32, "padded to what is read, not to what might be"
 
 
-@pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-own", "att-ra"])
 def test_one_giant_bag_is_expensive_only_once(denoiser):
     training = replace(TRAINING, batch=2)
     assert_same([40, 40, 150], training=training, denoiser=denoiser, pairs=[40, 40, 4])
@@ -133,7 +133,7 @@ def test_who_diverges_is_named_and_the_others_are_not_harmed():
     assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)
 
 
-@pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("denoiser", ["one", "ave", "att", "att-own", "att-ra"])
 def test_a_sentence_that_is_no_number_is_noticed_by_bag_too(denoiser):
     works = works_of([12, 12, 12], denoiser=denoiser, training=replace(TRAINING, dropout=0.0))
     with torch.no_grad():
@@ -143,7 +143,7 @@ def test_a_sentence_that_is_no_number_is_noticed_by_bag_too(denoiser):
     assert isinstance(found[0], Fitted) and isinstance(found[2], Fitted)
 
 
-@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-ra"])
+@pytest.mark.parametrize("denoiser", ["none", "one", "ave", "att", "att-own", "att-ra"])
 def test_whoever_diverges_alone_diverges_together(denoiser):
     """With rectified vectors sentences are no numbers any more long before the weights are."""
 

@@ -20,7 +20,7 @@ def read(tmp_path, text, **options):
 def cells_of(scores_, metric="ap"):
     """Finished cells as the summary reads them, from {(row, column): [score of seed 1, …]}."""
     return [
-        {"row": row, "column": column, "seed": seed, "scores": {metric: value}}
+        {"row": row, "column": column, "seed": seed, "draw": "", "scores": {metric: value}}
         for (row, column), values in scores_.items()
         for seed, value in enumerate(values, 1)
     ]

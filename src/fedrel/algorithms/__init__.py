@@ -61,6 +61,7 @@ _OWN: dict[str, Method] = {
     ),
     "ave": Method(FedAvg, "ave", "Lin et al., ACL 2016", "each platform averages the sentences of its own bags"),
     "att": Method(FedAvg, "att", "Lin et al., ACL 2016", "each platform attends over the sentences of its own bags"),
+    "att-own": Method(FedAvg, "att-own", "fedrel", "att, but a relation's query is no row of the classifier"),
     "att-ra": Method(
         FedAvg, "att-ra", "Ye and Ling, NAACL 2019", "attention within bags with one bag vector per relation"
     ),

@@ -60,7 +60,7 @@ class Feedback(FedAvg):
             seed = apply_patch(seed, self.learn(replace(hub, training=longer), state)[0])
         hub.model.load(seed, gold)
         q = transition(hub.model.log_probabilities(gold).exp(), gold.labels)
-        probes = Named(label=hub.shard.labels[: self.probes])
+        probes = Named(label=torch.tensor(hub.shard.labels[: self.probes].tolist(), dtype=torch.int64))
         yield broadcast("collect", hub.everyone, weights=seed, transition=Named(q=q), probes=probes)
         return {"weights": seed}
 

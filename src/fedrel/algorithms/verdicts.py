@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedrel.algorithms.fedavg import FedAvg
 from fedrel.config import number
+from fedrel.feedback.losses import log_p as log_softmax
 from fedrel.learning.losses import Loss, Output
 from fedrel.learning.named import Named
 from fedrel.protocol import Record, Round, Site, broadcast, named_in, task
@@ -61,7 +61,7 @@ class Verdicts(FedAvg):
     def updated(self, log_p: Tensor, given: Tensor, verdict: Tensor) -> Tensor:
         """(n, R) q, from log p (n, R), the relations (n,) that were shown, and 1 right or 0 wrong (n,)."""
         right = (verdict == 1)[:, None]
-        shown = F.one_hot(given.long(), log_p.shape[1]).bool()
+        shown = given[:, None] == torch.arange(log_p.shape[1])
         chance = torch.where(shown == right, 0.0, 1.0)  # 1 where the verdict would be a mistake
         mistake = torch.where(shown, 1 - self.gamma, 1 - self.delta)
         return (self.flatten * log_p + torch.where(chance > 0, mistake, 1 - mistake).log()).softmax(1)
@@ -86,6 +86,6 @@ class Verdicts(FedAvg):
         row, target = row.to(site.model.device), known["target"].float().to(site.model.device)
 
         def to_targets(output: Output) -> Tensor:
-            return F.cross_entropy(output.logits, target[row[output.sentences]])
+            return -(target[row[output.sentences]] * log_softmax(output.logits)).sum(1).mean()
 
         return to_targets

@@ -21,6 +21,7 @@ from fedrel.errors import UserError
 from fedrel.experiment.case_study import case_study
 from fedrel.experiment.execution import Execution
 from fedrel.experiment.results import read_json, read_result, read_rounds
+from fedrel.sweeps.choosing import chosen_options, edges
 from fedrel.sweeps.comparison import Cell, Comparison, read
 from fedrel.sweeps.pool import Job, cache_data, run_here, run_in_processes, unfinished
 from fedrel.sweeps.tables import scores, summarise
@@ -84,6 +85,9 @@ def compare(
     metric: str | None = None,
     quick: bool = False,
     data: StrPath | None = None,
+    worlds: int | Sequence[int] | None = None,
+    splits: Sequence[str] = (),
+    choose: Mapping[str, Sequence[object]] | None = None,
     out: StrPath | None = None,
     jobs: int = 1,
     say: Say = nothing_said,
@@ -91,7 +95,9 @@ def compare(
     """Compares methods over settings and seeds, as `fedrel compare` does:
     `compare(methods=["evidence", "none"], vary={"training.fraction": [0.2, 1.0]}, seeds=3)`. `experiment` is what all
     runs have in common, or a file with a [compare] section. Runs that are finished in the folder `out` are reused, so
-    an interrupted comparison goes on. `jobs` above 1 runs so many at a time in processes of their own: a script then
+    an interrupted comparison goes on. Errors are over seeds; over `worlds` (how many, or values of data.seed) or
+    `splits` (folders below data.path) if these are given. Among the values of `choose`, settings as in `vary`, dev
+    chooses for each row and column. `jobs` above 1 runs so many at a time in processes of their own: a script then
     needs `if __name__ == "__main__":`. `say` is told a sentence for each run.
 
     Raises UserError for any mistake, in any run, before the first one starts.
@@ -103,11 +109,14 @@ def compare(
         written,
         settings=[],
         methods=methods,
-        vary=[f"{key}={','.join(_text(key, value) for value in values)}" for key, values in (vary or {}).items()],
+        vary=_lists(vary),
         seeds=seeds,
         metric=metric,
         quick=quick,
         data=None if data is None else Path(data),
+        worlds="" if worlds is None else ",".join(map(str, [worlds] if isinstance(worlds, int) else worlds)),
+        splits=",".join(splits),
+        choose=_lists(choose),
     )
     if jobs < 1:
         raise UserError(f"jobs = {jobs}: how many runs at a time, at least 1")
@@ -125,6 +134,11 @@ def compare(
         say(f"{number}/{len(missing)}  {done.job.label}: {done.line}")
     report, figures = conclude(asked, cells, folder, time.monotonic() - begin)
     return ComparisonResult(folder, report, tuple(figures))
+
+
+def _lists(settings: Mapping[str, Sequence[object]] | None) -> list[str]:
+    """As the command line has them: key=value,value."""
+    return [f"{key}={','.join(_text(key, value) for value in values)}" for key, values in (settings or {}).items()]
 
 
 def _text(key: str, value: object) -> str:
@@ -154,12 +168,21 @@ def available(asked: Comparison) -> tuple[list[Cell], list[str]]:
 
 def jobs_of(cells: Sequence[Cell], folder: Path) -> list[Job]:
     """The runs of a comparison, each with its folder."""
-    return [Job(f"{it.row}, {it.column}, seed {it.seed}", it.experiment, _place(it, folder)) for it in cells]
+    return [Job(it.label, it.experiment, _place(it, folder)) for it in cells]
 
 
 def conclude(asked: Comparison, cells: list[Cell], folder: Path, seconds: float) -> tuple[dict[str, Any], list[Path]]:
     """Writes compare.json from the finished runs, and the figures; returns what it says, and where they are."""
-    report = _collect(asked, cells, folder) | {"seconds": seconds}
+    rows = [_row(asked, cell, folder) for cell in cells]
+    if not any(row["test"] for row in rows):
+        raise UserError("every run diverged; try a lower training.lr")
+    best, options = chosen_options(rows)
+    kept = [place for place, row in enumerate(rows) if row["option"] == best[row["row"], row["column"]]]
+    cells, rows = [cells[place] for place in kept], [rows[place] for place in kept]
+    report = _collect(asked, cells, rows, folder) | {"options": options, "seconds": seconds}
+    report["warnings"] += edges(options)
+    for entry in report["summary"]:
+        entry["chosen"] = best.get((entry["row"], entry["column"]), [])
     write_atomic(folder / "compare.json", json.dumps(report, indent=1) + "\n")
     return report, _draw(asked, report, cells, folder)
 
@@ -169,35 +192,38 @@ def _place(cell: Cell, folder: Path) -> Path:
 
 
 def finish_run(execution: Execution, folder: Path) -> str:
-    """The end of each run of a comparison: its test, and a line for the log."""
+    """The end of each run of a comparison, and a line for the log: its dev, which may still choose among runs."""
     result = execution.finish()
     metric = execution.setup.experiment.training.metric
-    return f"test {metric} {result['test'][metric]:.3f}, best round {result['best_round']} of {result['rounds']}"
+    return f"dev {metric} {result['dev'][metric]:.3f}, best round {result['best_round']} of {result['rounds']}"
 
 
-def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
-    for cell in cells:
-        path = _place(cell, folder)
-        result = read_result(path) if (path / "result.json").is_file() else None
-        rows.append(
-            {
-                "row": cell.row,
-                "column": cell.column,
-                "seed": cell.seed,
-                "folder": str(Path("cells") / cell.name),
-                "scores": result and _scores(asked, cell, result, path),
-                "right": result and read_json(path / "details.json", ()).get("right"),
-                "test": result and result["test"],
-                "dev": result and result["dev"],
-                "selection": result and result["selection"],
-                "best_round": result and result["best_round"],
-                "rounds": result and result["rounds"],
-                "seconds": result and result["seconds"]["total"],
-            }
-        )
-    if not any(row["test"] for row in rows):
-        raise UserError("every run diverged; try a lower training.lr")
+def _row(asked: Comparison, cell: Cell, folder: Path) -> dict[str, Any]:
+    """A run as compare.json has it; without scores if it diverged."""
+    path = _place(cell, folder)
+    result = read_result(path) if (path / "result.json").is_file() else None
+    return {
+        "row": cell.row,
+        "column": cell.column,
+        "seed": cell.seed,
+        "draw": cell.draw,
+        "option": list(cell.option),
+        "folder": str(Path("cells") / cell.name),
+        "settings": cell.name.rpartition("-")[2],
+        "scores": result and _scores(asked, cell, result, path),
+        "right": result and read_json(path / "details.json", ()).get("right"),
+        "test": result and result["test"],
+        "dev": result and result["dev"],
+        "dev_score": result and result["dev"][cell.experiment.training.metric],
+        "selection": result and result["selection"],
+        "best_round": result and result["best_round"],
+        "rounds": result and result["rounds"],
+        "seconds": result and result["seconds"]["total"],
+        **{key: result and result.get(key, "") for key in ("version", "commit", "device")},
+    }
+
+
+def _collect(asked: Comparison, cells: list[Cell], rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     summary = summarise(asked, rows)
     losses, labels = _last_losses(rows, folder)
     for row in rows:
@@ -210,6 +236,11 @@ def _collect(asked: Comparison, cells: list[Cell], folder: Path) -> dict[str, An
         "metric": asked.metric,
         "metrics": list(asked.metrics),
         "reference": asked.reference,
+        "variation": {
+            **vars(asked.variation),
+            "draws": list(asked.variation.draws),
+            "seeds": max(len(column.seeds) for column in asked.columns),
+        },
         "quick": asked.quick,
         "dev_metric": cells[0].experiment.training.metric,
         **vars(asked.look),

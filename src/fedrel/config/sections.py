@@ -13,7 +13,7 @@ HIDE_NAMES = 0.3  # of extractor.hide_names, for the default method
 WORLD = "world"  # of data.source: the built-in world
 
 
-AUTO = "auto"  # of training.metric: what the labels of the data call for; filled in where formats are known
+AUTO = "auto"  # of training.metric, what the labels of the data call for; of evaluation.bags, as the method has it
 
 
 def number(default: float, *, low: float | None = None, above: float | None = None, high: float | None = None) -> Any:
@@ -126,6 +126,13 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    # how the sentences of a pair become its score, on dev, on test and in use. auto: as the method's paper has it; max:
+    # the best sentence for each relation; mean: the mean of the sentence vectors; attention: of methods that have one
+    bags: Literal["auto", "max", "mean", "attention"] = "auto"
+
+
+@dataclass(frozen=True)
 class Engine:
     kind: Literal["local", "ray"] = "local"
     address: str = ""  # of ray: a cluster to join; empty: one on this machine, for this run
@@ -218,6 +225,7 @@ class Experiment:
     extractor: Extractor = field(default_factory=lambda: Extractor(hide_names=HIDE_NAMES, hide_auto=True))
     method: Mapping[str, object] = field(default_factory=lambda: {"name": DEFAULT_METHOD})
     training: Training = field(default_factory=lambda: Training(lr_auto=True))
+    evaluation: Evaluation = field(default_factory=Evaluation)
     feedback: Feedback = field(default_factory=Feedback)
     robust: Robust = field(default_factory=Robust)
     privacy: Privacy = field(default_factory=Privacy)

@@ -1,8 +1,8 @@
 """How the sentences of a bag become one training signal and one score, inside one platform."""
 
-from fedrel.denoisers.attention import Attention
+from fedrel.denoisers.attention import Attention, OwnQueries
 from fedrel.denoisers.average import Average
-from fedrel.denoisers.base import Denoiser, best_sentences, first_best
+from fedrel.denoisers.base import Denoiser, best_sentence_score, best_sentences, first_best, mean_score
 from fedrel.denoisers.none import Nothing
 from fedrel.denoisers.odds import label_log_odds, log_odds
 from fedrel.denoisers.one import One
@@ -14,6 +14,7 @@ _OWN: dict[str, type[Denoiser]] = {
     "one": One,
     "ave": Average,
     "att": Attention,
+    "att-own": OwnQueries,
     "att-ra": RelationAware,
 }
 
@@ -25,4 +26,13 @@ def _wrong(part: object) -> str | None:
 
 DENOISERS: Registry[type[Denoiser]] = Registry("fedrel.denoisers", _OWN, _wrong)
 
-__all__ = ["DENOISERS", "Denoiser", "best_sentences", "first_best", "label_log_odds", "log_odds"]
+__all__ = [
+    "DENOISERS",
+    "Denoiser",
+    "best_sentence_score",
+    "best_sentences",
+    "first_best",
+    "label_log_odds",
+    "log_odds",
+    "mean_score",
+]

@@ -30,6 +30,8 @@ class Denoiser(nn.Module):
     by_bag = True  # a training step sees whole bags; otherwise single sentences
     chooses = False  # a training step sees only the best sentence of each bag
 
+    scores_by: ClassVar[str] = "max"  # what evaluation.bags = "auto" is for it; "attention": `score` weighs sentences
+
     plain_logits: ClassVar[bool]
     stackable: ClassVar[bool]
 
@@ -41,14 +43,24 @@ class Denoiser(nn.Module):
         return classifier(drop(vectors))  # type: ignore[no-any-return]
 
     def score(self, vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
-        """(U, R) how much each bag supports each relation: the log-odds in the best of its sentences."""
-        return group_max(log_odds(classifier(vectors)), bag, bags)
+        """(U, R) how much each bag supports each relation."""
+        return best_sentence_score(vectors, bag, bags, classifier)
 
 
 def bias_of(classifier: nn.Linear) -> Tensor | float:
     """(R,), or 0 where it has none (torch's types say that it always has one)."""
     bias: Tensor | None = classifier.bias
     return 0.0 if bias is None else bias
+
+
+def best_sentence_score(vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+    """(U, R) the log-odds of each relation in the best of a bag's sentences for it."""
+    return group_max(log_odds(classifier(vectors)), bag, bags)
+
+
+def mean_score(vectors: Tensor, bag: Tensor, bags: int, classifier: nn.Linear) -> Tensor:
+    """(U, R) the log-odds of each relation in the mean of a bag's sentence vectors."""
+    return log_odds(classifier(group_mean(vectors, bag, bags)))
 
 
 def first_best(score: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -81,6 +93,12 @@ def group_max(values: Tensor, bag: Tensor, bags: int) -> Tensor:
 def group_sum(values: Tensor, bag: Tensor, bags: int) -> Tensor:
     """(bags, R) the sum of each column of the values (S, R) within each bag; 0 in an empty one."""
     return values.new_zeros(bags, values.shape[1]).scatter_add(0, bag[:, None].expand_as(values), values)
+
+
+def group_mean(values: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """(bags, R) the mean of each column of the values (S, R) within each bag."""
+    sizes = group_sum(values.new_ones(len(bag), 1), bag, bags)  # counting them otherwise waits for a GPU
+    return group_sum(values, bag, bags) / sizes
 
 
 def group_softmax(score: Tensor, bag: Tensor, bags: int) -> Tensor:

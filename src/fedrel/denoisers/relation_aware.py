@@ -10,6 +10,7 @@ from fedrel.denoisers.odds import log_odds
 
 
 class RelationAware(Denoiser):
+    scores_by = "attention"
     stackable = True
 
     def logits(self, vectors: Tensor, bag: Tensor, labels: Tensor, classifier: nn.Linear, drop: Drop) -> Tensor:

@@ -171,7 +171,7 @@ def complete(experiment: Experiment) -> Experiment:
     require_extractor(experiment)
     experiment = with_sums_for_noise(with_metric(experiment))
     algorithm, _ = choose_method(experiment.method)
-    objection = algorithm.objection(experiment) or _objection(experiment)
+    objection = algorithm.objection(experiment) or _objection(experiment) or objection_to_bags(experiment)
     summing, denoiser = method_of(experiment)
     objection = objection or objection_to_noise(summing, denoiser, experiment)
     if objection := objection or objection_to_sums(summing, experiment):
@@ -179,6 +179,19 @@ def complete(experiment: Experiment) -> Experiment:
     require_metric(experiment.training.metric)
     require_loggers(experiment)
     return replace(experiment, method={"name": experiment.method["name"], **vars(algorithm)})
+
+
+def objection_to_bags(experiment: Experiment) -> str | None:
+    """Why a method cannot score bags as evaluation.bags has it; None: it can."""
+    _, denoiser = choose_method(experiment.method)
+    if experiment.evaluation.bags != "attention" or denoiser not in DENOISERS:
+        return None
+    if DENOISERS[denoiser].scores_by == "attention":
+        return None
+    return (
+        f'evaluation.bags = "attention": method.name = "{experiment.method["name"]}" has no attention; '
+        'set "max" or "mean", or another method'
+    )
 
 
 def _objection(experiment: Experiment) -> str | None:
@@ -243,6 +256,7 @@ def prepare(experiment: Experiment, *, say: Callable[[str], None] = lambda line:
     if start:
         start.require_same_extractor(experiment)
         encoding, model = start.saved.encoding, start.saved.model
+        model.bags = experiment.evaluation.bags
         weights = start.saved.trained()
     else:
         encoding, model, weights = _model(experiment, denoiser, dataset, division.server, say)

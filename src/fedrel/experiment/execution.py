@@ -33,7 +33,14 @@ from fedrel.experiment.divergence import LossLimit, past_attempts, require_free
 from fedrel.experiment.evaluators import Evaluated, evaluate
 from fedrel.experiment.judged import Trusted, human_scores
 from fedrel.experiment.loggers import Loggers
-from fedrel.experiment.outcome import calibration_errors, held_out, held_out_notes, labels_held, suspicion_notes
+from fedrel.experiment.outcome import (
+    calibration_errors,
+    held_out,
+    held_out_notes,
+    labels_held,
+    machine,
+    suspicion_notes,
+)
 from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
 from fedrel.experiment.showcase import choices, examples, look
@@ -52,7 +59,7 @@ from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import form_of, training_tasks
 from fedrel.util.files import atomic_folder, write_atomic
 from fedrel.util.profiling import phase, watched
-from fedrel.version import installed_version
+from fedrel.version import checked_out_commit, installed_version
 
 Value = TypeVar("Value", Named, float, Named | float)
 BEST = "best.safetensors"
@@ -432,6 +439,7 @@ class Execution:
             "best_round": standing.best_round,
             "dev": best_line["dev"] if setup.model.hidden_view == BOTH_VIEWS else on_dev.metrics(),
             "hidden_view": setup.model.hidden_view if setup.model.hide_names else SHOWN,
+            "bags": setup.model.scored_by,
             "test": test,
             "metric": setup.experiment.training.metric,
             "intervals": {"dev": on_dev.interval(), "test": evaluated.interval()},
@@ -446,6 +454,8 @@ class Execution:
             "sentences_per_second": standing.trained / standing.training_seconds if standing.training_seconds else 0.0,
             "privacy": asdict(setup.experiment.privacy),
             "version": installed_version(),
+            "commit": checked_out_commit(),
+            "device": machine(setup.model.device),
         }
         if (profile := watched()) is not None:
             result["profile"] = profile

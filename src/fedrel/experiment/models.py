@@ -41,6 +41,7 @@ def make_model(
             body, table = pretrained(settings, pieces)
             encoder = BERT(body, settings, pairs=pairs, precision=experiment.engine.precision)
             model = assemble(encoder, settings, denoiser, relations, None if encoder.words.trainable else table)
+        model.bags = experiment.evaluation.bags
         return pieces, model, _start(model, table)
     pretrained_vectors = None
     if settings.vectors != "random":
@@ -49,6 +50,7 @@ def make_model(
     vocabulary = words(pretrained_vectors.words if pretrained_vectors else None)
     table = vectors.initial_table(vocabulary, settings.word_dim, pretrained_vectors, seed, spread=settings.spread)
     model = build_model(settings, denoiser, relations, table, seed)
+    model.bags = experiment.evaluation.bags
     stand_ins = vectors.stand_ins(vocabulary, pretrained_vectors) if settings.hide_names else None
     return WordEncoding.of(settings, vocabulary, stand_ins), model, _start(model, table)
 

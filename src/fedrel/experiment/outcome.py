@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
+from platform import machine as architecture
 from typing import Any
+
+import torch
 
 from fedrel.data.partition import count_labels
 from fedrel.evaluation.calibration import Calibration, ece, sigmoid
 from fedrel.experiment.assembly import Setup
 from fedrel.experiment.evaluators import Evaluated, Guesses
+from fedrel.util.parallel import cores
 
 _SHOWN_PLATFORMS = 100
+_CPU = Path("/proc/cpuinfo")
+
+
+def machine(device: torch.device) -> str:
+    """What computes, as far as the last digits of a result depend on it."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    else:
+        said = _CPU.read_text(encoding="utf-8", errors="replace") if _CPU.is_file() else ""
+        models = [line.partition(":")[2].strip() for line in said.splitlines() if line.startswith("model name")]
+        name = f"{models[0] if models else architecture()}, {cores()} cores"
+    return f"{name}, torch {torch.__version__}"
 
 
 def labels_held(setup: Setup) -> dict[str, dict[str, int]]:

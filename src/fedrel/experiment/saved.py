@@ -8,11 +8,11 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 
-from fedrel.config import Extractor, section
+from fedrel.config import AUTO, Extractor, section
 from fedrel.encoding import Encoding
 from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
@@ -84,6 +84,7 @@ def save_model(folder: Path, setup: Setup, weights: Named, calibration: Calibrat
         "version": installed_version(),
         "extractor": vars(setup.experiment.extractor),
         "denoiser": setup.denoiser,
+        "bags": setup.model.bags,
         "hidden_view": setup.model.hidden_view if setup.model.hide_names else SHOWN,
         "relations": setup.dataset.relations,
         "na": setup.dataset.has_na,
@@ -123,8 +124,9 @@ def load_model(folder: Path, denoiser: str | None = None) -> SavedModel:
     relations: list[str] = described["relations"]
     weights = load_weights(folder / _WEIGHTS)
     has_na, has_pairs = described.get("na", True), described.get("pairs", True)
-    encoding, model = _rebuild(folder, settings, denoiser or described["denoiser"], len(relations), weights, has_pairs)
-    if denoiser not in (None, described["denoiser"]):
+    own = _denoiser(described, weights)
+    encoding, model = _rebuild(folder, settings, denoiser or own, len(relations), weights, has_pairs)
+    if denoiser not in (None, own):
         fresh = {name: value for name, value in model.weights().items() if name.startswith(_DENOISER)}
         weights = Named({name: it for name, it in weights.items() if not name.startswith(_DENOISER)} | fresh)
     missing = [name for name, _ in model.named_parameters() if name not in weights]
@@ -134,9 +136,16 @@ def load_model(folder: Path, denoiser: str | None = None) -> SavedModel:
     with torch.no_grad():
         for name, value in fixed:
             value.copy_(weights[name])
+    model.bags = described.get("bags", AUTO)
     model.hidden_view = described.get("hidden_view", SHOWN)
     calibration = Calibration(**described["calibration"])
     return SavedModel(model, weights, encoding, relations, has_na, has_pairs, settings, calibration, version)
+
+
+def _denoiser(described: dict[str, Any], weights: Named) -> str:
+    """Models saved before `att` took the classifier's rows as its queries have queries of their own."""
+    name = str(described["denoiser"])
+    return "att-own" if name == "att" and "denoiser.query" in weights else name
 
 
 def _rebuild(

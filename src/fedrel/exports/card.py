@@ -54,6 +54,15 @@ _READS = {
 }
 
 
+_OF_SEVERAL = {
+    "max": "Of several sentences about one pair, the highest score counts.",
+    "mean": "fedrel scores several sentences about one pair by the mean of their vectors, which is not exported: "
+    "of exported scores, take the highest.",
+    "attention": "fedrel weighs several sentences about one pair by attention, which is not exported: of exported "
+    "scores, take the highest.",
+}
+
+
 def model_card(saved: SavedModel, model: Path, to: str, difference: float, sentences: int) -> str:
     """The card of a model in the folder of its run, or in a folder of its own, of which less is known."""
     lines = [
@@ -74,7 +83,7 @@ def model_card(saved: SavedModel, model: Path, to: str, difference: float, sente
         _READS[saved.extractor.kind == "bert"],
         "",
         f"Checked when it was exported: on {sentences:,} sentences of random words, confidences differ from fedrel's "
-        f"own by at most {difference:.0e}. Of several sentences about one pair, the highest score counts.",
+        f"own by at most {difference:.0e}. {_OF_SEVERAL[saved.model.scored_by]}",
         "",
         "## Relations",
         "",

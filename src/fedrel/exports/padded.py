@@ -3,7 +3,7 @@
 Inputs: `tokens` (S, L) int64, the words or pieces of each sentence, then anything; `lengths` (S,) how many are the
 sentence's; `spans` (S, 4) head start, head end, tail start, tail end, in tokens. Outputs: `log_odds` (S, R) of every
 relation in double precision, and `confidence` (S, R), what fedrel calls the calibrated probability. Of several
-sentences about one pair, the highest log-odds count, unless the denoiser says otherwise.
+sentences about one pair, the highest log-odds count, unless evaluation.bags says otherwise.
 """
 
 from __future__ import annotations

@@ -11,7 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedrel.denoisers import Denoiser, best_sentences, first_best, label_log_odds, log_odds
+from fedrel.config import AUTO
+from fedrel.denoisers import (
+    Denoiser,
+    best_sentence_score,
+    best_sentences,
+    first_best,
+    label_log_odds,
+    log_odds,
+    mean_score,
+)
 from fedrel.encoding.pieces import PieceShard
 from fedrel.encoding.shard import Batch, Shard
 from fedrel.extractors import Encoder
@@ -26,6 +35,9 @@ from fedrel.util.profiling import timed
 
 WORDS = "words"  # the name of the word table among the weights
 SHOWN, BOTH_VIEWS, HIDDEN = 0.0, 0.5, 1.0  # of Model.hidden_view
+
+
+_SCORES = {"max": best_sentence_score, "mean": mean_score}  # of evaluation.bags; any other is the denoiser's own
 
 
 def _nobody_asks(done: int, all_: int) -> None:
@@ -54,11 +66,17 @@ class Model(nn.Module):
         self.frozen_words = frozen_words  # (V, D), the same on every platform, never sent
         self.hide_names = 0.0  # share of mentions that training hides
         self.hidden_view = BOTH_VIEWS  # weight in a score of the sentence with names hidden, if its shard has that
+        self.bags = AUTO  # how the sentences of a bag become its score: evaluation.bags
         self.words_in_use = torch.zeros(1, dtype=torch.int64)  # (v,) rows of the whole table that were loaded
         self._whole_words = torch.zeros(0)  # (V, D) as it was loaded, where it is trained
         nn.init.xavier_uniform_(self.classifier.weight)
         if bias:
             nn.init.zeros_(self.classifier.bias)
+
+    @property
+    def scored_by(self) -> str:
+        """How the sentences of a bag become its score: by max, mean or attention."""
+        return self.denoiser.scores_by if self.bags == AUTO else self.bags
 
     @property
     def device(self) -> torch.device:
@@ -175,11 +193,13 @@ class Model(nn.Module):
         the CPU.
         """
         self.eval()
-        parts = [
-            self.denoiser.score(self._read(batch), batch.bag, len(batch.labels), self.classifier).cpu()
-            for batch in self._chunks(shard)
-        ]
+        parts = [self._score(self._read(batch), batch.bag, len(batch.labels)).cpu() for batch in self._chunks(shard)]
         return torch.cat(parts) if parts else torch.zeros(0, self.classifier.out_features, dtype=torch.float64)
+
+    def _score(self, vectors: Tensor, bag: Tensor, bags: int) -> Tensor:
+        """(U, R) of bags, as `bags` has it."""
+        score = _SCORES.get(self.bags, self.denoiser.score)
+        return score(vectors, bag, bags, self.classifier)
 
     @timed("score")
     @torch.no_grad()
@@ -190,7 +210,7 @@ class Model(nn.Module):
         self.eval()
         vectors = self._read(batch.to(self.device))
         alone = log_odds(self.classifier(vectors))
-        together = self.denoiser.score(vectors, batch.bag.to(self.device), len(batch.labels), self.classifier)
+        together = self._score(vectors, batch.bag.to(self.device), len(batch.labels))
         return together.cpu(), alone.cpu()
 
     @timed("score")

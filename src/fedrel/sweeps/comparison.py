@@ -13,7 +13,8 @@ from fedrel.data.sources import with_metric
 from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification
 from fedrel.evaluation.human import METRIC as HUMAN
-from fedrel.experiment.assembly import METRICS, complete
+from fedrel.experiment.assembly import METRICS, complete, objection_to_bags
+from fedrel.sweeps.choosing import Grid, Options, options_of, read_choices, read_grid
 from fedrel.sweeps.settings import (
     digest,
     is_string_list,
@@ -26,6 +27,7 @@ from fedrel.sweeps.settings import (
     require_data_used,
     with_data_path,
 )
+from fedrel.sweeps.variation import OF_SEEDS, Variation, read_variation
 
 # Metrics that are not test scores: the cost of reaching compare.target on dev, and a platform's upload per round.
 TO_TARGET = ("rounds_to_target", "bytes_to_target")
@@ -43,6 +45,7 @@ class Row:
     settings: tuple[str, ...]  # key=value, as for --set
     columns: tuple[str, ...] = ()  # labels of those that it is run in; empty: all
     paper: Mapping[str, Published] = field(default_factory=dict)  # by column
+    choose: Grid = ()  # what dev chooses for this row alone
 
     def is_in(self, column: Column) -> bool:
         """Whether the row is run in this column."""
@@ -60,12 +63,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: a row in a column with a seed."""
+    """One run: a row in a column with a seed, on a world or split if these vary, with settings to choose from."""
 
     row: str
     column: str
     seed: int
     experiment: config.Experiment
+    draw: str = ""
+    option: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return ", ".join(
+            [self.row, *self.option, self.column, *([self.draw] if self.draw else []), f"seed {self.seed}"]
+        )
 
     @property
     def name(self) -> str:
@@ -87,7 +99,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of runs: rows × columns × the seeds of each column."""
+    """A table of runs: rows × columns × the seeds of each column, × worlds or splits, × settings to choose from."""
 
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
@@ -99,20 +111,41 @@ class Comparison:
     quick_settings: tuple[str, ...] = ()
     quick: bool = False
     data: Path | None = None  # --data
+    variation: Variation = OF_SEEDS
+    choose: Grid = ()  # what dev chooses for every row
 
     def cells(self) -> list[Cell]:
         """Every run of the table. Raises UserError if the settings of any are wrong, before the first one starts."""
         return [
-            Cell(row.label, column.label, seed, self._experiment(row, column, seed))
+            Cell(row.label, column.label, seed, experiment, draw, option)
             for column in self.columns
             for row in self.rows
             if row.is_in(column)
+            for option in self._possible(row, column)
+            for draw in self.variation.draws
             for seed in column.seeds
+            for experiment in [self._experiment(row, column, option, draw, seed)]
         ]
 
-    def _experiment(self, row: Row, column: Column, seed: int) -> config.Experiment:
-        table = config.override(self.base, [*column.settings, *row.settings, *self.quick_settings, f"seed={seed}"])
-        experiment = complete(config.parse(with_data_path(table, self.data), f"{row.label}, {column.label}"))
+    def _possible(self, row: Row, column: Column) -> Options:
+        """The settings to choose from, without ways to score bags that the method does not have."""
+        options = options_of((*self.choose, *row.choose))
+        objections = [objection_to_bags(self._parsed(row, column, it, "", 1)) for it in options]
+        possible = tuple(it for it, objection in zip(options, objections, strict=True) if objection is None)
+        if not possible:
+            raise UserError(f"{row.label}, {column.label}: {objections[0]}")
+        return possible
+
+    def _parsed(self, row: Row, column: Column, option: tuple[str, ...], draw: str, seed: int) -> config.Experiment:
+        what = f"{row.label}, {column.label}"
+        settings = [*column.settings, *row.settings, *self.quick_settings, *option, f"seed={seed}"]
+        table = config.override(self.base, settings)
+        if draw:
+            table = self.variation.applied(table, draw, what)
+        return config.parse(with_data_path(table, self.data), what)
+
+    def _experiment(self, row: Row, column: Column, option: tuple[str, ...], draw: str, seed: int) -> config.Experiment:
+        experiment = complete(self._parsed(row, column, option, draw, seed))
         chooser = experiment.training.metric
         for name in self.metrics:
             if name not in COSTS and _is_gold(name) != _is_gold(chooser):
@@ -130,6 +163,10 @@ class Comparison:
         here = [cell for cell in cells if not lacks_data(cell.experiment)] if self.look.data else cells
         if not here:
             raise UserError(missing_data(cells[0].experiment, self.look.data))
+        columns = {cell.column for cell in here}
+        for cell in cells:
+            if cell.draw and cell.column in columns and lacks_data(cell.experiment):
+                raise UserError(f"{cell.experiment.data.path}: no such folder, which is one of the splits to vary")
         return here
 
 
@@ -143,6 +180,9 @@ def read(
     metric: str | None,
     quick: bool = False,
     data: Path | None = None,
+    worlds: str = "",
+    splits: str = "",
+    choose: Iterable[str] = (),
 ) -> Comparison:
     """A comparison from a file (or what one would say) with a [compare] section, from command-line options, or from
     both, where options take precedence. Raises UserError for any mistake.
@@ -155,8 +195,15 @@ def read(
     scaled_down = quick_scale(asked, "compare", _OF_QUICK, where, text, data) if quick else {}
     main = str(asked.get("metric") or with_metric(config.parse(table)).training.metric)  # what a paper's number means
     rows = [_row(item, main, where) for item in (list(methods) or asked.get("rows") or DEFAULT_ROWS)]
+    if "worlds" in scaled_down or (quick and data is None):
+        asked.pop("splits", None)  # of other data
+        asked |= {key: scaled_down[key] for key in ("worlds",) if key in scaled_down}
+    variation = read_variation(asked, worlds, splits, where, text)
+    grid = read_choices(choose) or read_grid(asked.get("choose", {}), f"{where}: compare.choose")
     seeds = seeds or scaled_down.get("seeds")
-    number = seeds or positive_integer(asked.get("seeds", 5), f"{where}: compare.seeds")
+    usual = variation.seeds if worlds or splits else None  # asked for beside the file, whose seeds are of one world
+    number = seeds or usual or positive_integer(asked.get("seeds", variation.seeds or 5), f"{where}: compare.seeds")
+    seeds = seeds or usual
     varied = bool(vary) or not asked.get("columns")
     columns = (
         _varied(list(vary), number) if varied else [_column(item, seeds, number, where) for item in asked["columns"]]
@@ -178,13 +225,24 @@ def read(
         reference = rows[0].label
     extra = quick_settings(scaled_down, settings)
     return Comparison(
-        tuple(rows), tuple(columns), chosen, shown, str(reference), table, look, extra, quick=quick, data=data
+        tuple(rows),
+        tuple(columns),
+        chosen,
+        shown,
+        str(reference),
+        table,
+        look,
+        extra,
+        quick=quick,
+        data=data,
+        variation=variation,
+        choose=grid,
     )
 
 
 _LISTS = ("rows", "columns")
-_KEYS = (*_LISTS, "metric", "metrics", "reference", "seeds", "quick", *vars(Look()))
-_OF_QUICK = ("set", "rows", "columns", "seeds", "metric", "metrics", "target", "figure")
+_KEYS = (*_LISTS, "metric", "metrics", "reference", "seeds", "worlds", "splits", "choose", "quick", *vars(Look()))
+_OF_QUICK = ("set", "rows", "columns", "seeds", "worlds", "metric", "metrics", "target", "figure")
 DEFAULT_ROWS: list[object] = ["evidence", "lazy-mil", "one", "ave", "att", "att-ra", "none"]
 
 
@@ -218,7 +276,7 @@ def _metrics(
 def _row(item: object, metric: str, where: str) -> Row:
     if isinstance(item, str):
         return Row(item, (f"method.name={item}",))
-    label, settings = _labelled(item, f"{where}: a row", ("label", "set", "columns", "paper"))
+    label, settings = _labelled(item, f"{where}: a row", ("label", "set", "columns", "paper", "choose"))
     assert isinstance(item, dict)
     columns = item.get("columns", [])
     if not is_string_list(columns):
@@ -227,7 +285,8 @@ def _row(item: object, metric: str, where: str) -> Row:
     if not isinstance(paper, dict):
         raise UserError(f"{where}: paper of {label} must be a section of numbers by column")
     published = {column: _published(value, metric, f"{where}: paper of {label}") for column, value in paper.items()}
-    return Row(label, settings, tuple(columns), published)
+    grid = read_grid(item.get("choose", {}), f"{where}: choose of {label}")
+    return Row(label, settings, tuple(columns), published, grid)
 
 
 def _published(value: object, metric: str, what: str) -> Published:

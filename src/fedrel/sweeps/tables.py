@@ -15,6 +15,8 @@ from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.significance import randomisation
 from fedrel.sweeps.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
+from fedrel.sweeps.variation import SEEDS
+from fedrel.sweeps.verdict import RULE, interval, verdict
 from fedrel.util.units import format_bytes
 
 _ABREAST = 4  # columns per table
@@ -54,21 +56,29 @@ def scores(
 
 def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Mean, median and standard deviation of every row in every column, and how far the reference is ahead, paired by
-    seed. `cells` are the runs as compare.json lists them.
+    seed; by world or split where these vary, seeds averaged. `cells` are the runs as compare.json lists them.
     """
-    score = {(c["row"], c["column"], c["seed"]): c["scores"] for c in cells if c["scores"]}
+    of_seeds = asked.variation.over == SEEDS
+    score: dict[tuple[str, str], dict[object, list[Mapping[str, float | None]]]] = {}
+    for c in cells:
+        if c["scores"]:
+            unit = c["seed"] if of_seeds else c["draw"]
+            score.setdefault((c["row"], c["column"]), {}).setdefault(unit, []).append(c["scores"])
+    means = {place: {unit: _averaged(found) for unit, found in units.items()} for place, units in score.items()}
     better = -1 if asked.metric in COSTS else 1  # for a cost, less is better
     summary = []
     for column in asked.columns:
         for row in asked.rows:
-            mine = {s: score[place] for s in column.seeds if (place := (row.label, column.label, s)) in score}
+            mine = means.get((row.label, column.label), {})
+            others = means.get((asked.reference, column.label), {})
             ahead = [
-                better * (reference - own[asked.metric])
-                for s, own in mine.items()
-                if row.label != asked.reference and own[asked.metric] is not None
-                if (reference := score.get((asked.reference, column.label, s), {}).get(asked.metric)) is not None
+                better * (reference - value)
+                for unit, own in mine.items()
+                if row.label != asked.reference and (value := own[asked.metric]) is not None
+                if (reference := others.get(unit, {}).get(asked.metric)) is not None
             ]
-            chance = item_test(cells, row.label, asked.reference, column.label) if ahead else None
+            with_items = bool(ahead) and of_seeds  # of other worlds and splits, items are other ones
+            chance = item_test(cells, row.label, asked.reference, column.label) if with_items else None
             by_metric = {name: spread([own[name] for own in mine.values()]) for name in asked.metrics}
             summary.append(
                 {
@@ -78,9 +88,39 @@ def summarise(asked: Comparison, cells: Sequence[Mapping[str, Any]]) -> list[dic
                     "metrics": by_metric,
                     "paper": row.paper.get(column.label, {}),
                     "reference_ahead": {**paired(ahead), "p": chance} if ahead else None,
+                    "verdict": _verdict(asked, row.label, column.label, ahead, chance),
                 }
             )
     return summary
+
+
+def _averaged(found: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Every score, over the runs that have it."""
+    known = {name: [value for it in found if (value := it[name]) is not None] for name in found[0]}
+    return {name: statistics.fmean(values) if values else None for name, values in known.items()}
+
+
+def _verdict(
+    asked: Comparison, row: str, column: str, ahead: list[float], chance: float | None
+) -> dict[str, Any] | None:
+    """Whether the runs bear out which of a row and the reference the paper has ahead; None: it does not say, or the
+    data are not the paper's kind. `ahead` is how far the reference is.
+    """
+    published = {it.label: it.paper.get(column, {}).get(asked.metric) for it in asked.rows}
+    own, reference = published[row], published[asked.reference]
+    if not ahead or own is None or reference is None or (asked.quick and asked.data is None):
+        return None
+    margin = (reference["value"] or 0.0) - (own["value"] or 0.0)
+    if not margin:
+        return None
+    margin *= -1 if asked.metric in COSTS else 1  # for a cost, less is better
+    found = interval(ahead)
+    return {
+        "claim": "ahead" if margin > 0 else "behind",  # of the reference, in the paper
+        "verdict": verdict([it if margin > 0 else -it for it in ahead], chance),
+        "interval": found and list(found),  # 95 %, of how far the reference is ahead here
+        "differences": ahead,
+    }
 
 
 def item_test(cells: Sequence[Mapping[str, Any]], row: str, reference: str, column: str) -> float | None:
@@ -139,16 +179,17 @@ def comparison_table(report: Mapping[str, Any]) -> Group:
         for column in shown:
             table.add_column(Text(column), justify="right")
         for row in rows:
-            texts = [_cell_text(entries[row, column], report) for column in shown]
+            texts = [cell_text(entries[row, column], report) for column in shown]
             if any(texts):
                 table.add_row(Text(row), *(text or Text("–") for text in texts))
         tables.append(table)
-    return Group(Text(_title(report), "italic"), *tables, *(Text(note, "dim") for note in _notes(report)))
+    return Group(Text(title(report), "italic"), *tables, *(Text(note, "dim") for note in notes(report)))
 
 
-def _title(report: Mapping[str, Any]) -> str:
+def title(report: Mapping[str, Any]) -> str:
+    """What the numbers of the table are."""
     metric, target = report["metric"], report.get("target")
-    name = f"{report.get('statistic', 'mean')} ± standard deviation over seeds"
+    name = f"{report.get('statistic', 'mean')} ± standard deviation over {_over(report)}"
     if report.get("scale", 1.0) != 1.0:
         name += f", times {report['scale']:g}"
     goal = f"dev {report.get('dev_metric')} of {target}"
@@ -161,25 +202,40 @@ def _title(report: Mapping[str, Any]) -> str:
     return ("QUICK SCALE: " if report.get("quick") else "") + f"{what}, {name}{chosen}"
 
 
-def _notes(report: Mapping[str, Any]) -> list[str]:
-    notes = []
+def _over(report: Mapping[str, Any]) -> str:
+    """What errors are over."""
+    varied = report.get("variation")
+    if not varied or varied["over"] == SEEDS:
+        return SEEDS
+    seeds = varied["seeds"]
+    return f"{varied['over']} ({', '.join(varied['draws'])}; {seeds} seed{'s, averaged' if seeds > 1 else ''} each)"
+
+
+def notes(report: Mapping[str, Any]) -> list[str]:
+    """What a reader of the table has to know of it."""
+    found = []
     if any(entry["reference_ahead"] for entry in report["summary"]):
-        notes.append(
+        found.append(
             f"Δ: how far {report['reference']} is ahead, mean paired difference ± its standard error; "
             "* more than twice its standard error"
         )
     if any((entry["reference_ahead"] or {}).get("p") is not None for entry in report["summary"]):
-        notes.append("p: paired randomisation test of accuracy over the test items, seeds averaged")
+        found.append("p: paired randomisation test of accuracy over the test items, seeds averaged")
     if set(TO_TARGET) & set(report.get("metrics", ())):
-        notes.append("—: never reached; if only some seeds did, the numbers are over those")
+        found.append("—: never reached; if only some seeds did, the numbers are over those")
+    if report.get("options"):
+        found.append("chosen: on dev, by the mean over all runs, for each row and column")
+    if any(entry.get("verdict") for entry in report["summary"]):
+        found.append(RULE)
     if report.get("paper"):
-        notes.append(f"paper: {report['paper']}")
+        found.append(f"paper: {report['paper']}")
     if report.get("quick"):
-        notes.append("quick scale: small data and few rounds, not comparable with the paper's numbers")
-    return notes
+        found.append("quick scale: small data and few rounds, not comparable with the paper's numbers")
+    return found
 
 
-def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> Text:
+def cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> Text:
+    """Everything in a cell of the table, a line each."""
     lines: list[Text] = []
     by_metric = entry.get("metrics") or {report["metric"]: entry}
     for name, found in by_metric.items():
@@ -201,6 +257,10 @@ def _cell_text(entry: Mapping[str, Any], report: Mapping[str, Any]) -> Text:
         chance = ahead.get("p")
         said = "" if chance is None else " p < .001" if chance < 0.001 else f" p = {chance:.3f}".replace("0.", ".")
         lines.append(Text(f"Δ {shown}{give}{'*' if ahead['clear'] else ''}{said}", "dim"))
+    if judged := entry.get("verdict"):
+        lines.append(Text(f"{report['reference']} {judged['claim']}: {judged['verdict']}", "cyan"))
+    if entry.get("chosen"):
+        lines.append(Text(f"chosen: {', '.join(entry['chosen'])}", "dim"))
     if entry.get("selection"):
         said = f"selection {entry['selection']['mean']:.2f} of {entry['selection']['base_rate']:.2f}"
         lines.append(Text(said, "dim"))

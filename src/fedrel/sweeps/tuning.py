@@ -16,6 +16,7 @@ from fedrel import config
 from fedrel.errors import UserError, suggest
 from fedrel.experiment.assembly import METRICS, complete
 from fedrel.experiment.execution import Execution
+from fedrel.experiment.sign_of_life import FILE as PROGRESS
 from fedrel.sweeps.settings import (
     digest,
     lacks_data,
@@ -132,6 +133,7 @@ def end_trial(execution: Execution, folder: Path) -> str:
     }
     write_atomic(folder / TRIAL, json.dumps(result, indent=1) + "\n")
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    (folder / PROGRESS).unlink(missing_ok=True)
     metric = experiment.training.metric
     return f"dev {metric} {result['dev'][metric]:.3f}, best round {standing.best_round} of {standing.rounds}"
 

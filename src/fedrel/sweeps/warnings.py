@@ -31,10 +31,10 @@ def warnings(cells: Sequence[Cell], rows: Sequence[Row], losses: Sequence[float 
 
 def _equal_rows(rows: Sequence[Row]) -> list[str]:
     """Pairs of rows of which all runs, seed by seed, have the same scores to the last digit."""
-    found: dict[str, dict[str, dict[int, object]]] = {}
+    found: dict[str, dict[str, dict[tuple[str, int], object]]] = {}
     for row in rows:
         outcome = (row["dev"], row["test"], row["best_round"], row["rounds"])
-        found.setdefault(row["column"], {}).setdefault(row["row"], {})[row["seed"]] = outcome
+        found.setdefault(row["column"], {}).setdefault(row["row"], {})[row.get("draw", ""), row["seed"]] = outcome
     return [
         f"{one} and {other} are one and the same in {column}: every score is equal to the last digit, for all seeds"
         for column, outcomes in found.items()
