@@ -294,7 +294,7 @@ def test_the_page_of_a_review(data, tmp_path):
 
 
 def test_every_template_escapes(tmp_path):
-    for package in ("fedrel.report", "fedrel.review", "fedrel.explore", "fedrel.pages"):
+    for package in ("fedrel.report", "fedrel.review", "fedrel.explore", "fedrel.pages", "fedrel.watch"):
         pages = environment(package)
         assert pages.autoescape is True
         for name in pages.list_templates(extensions=["j2"]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from fedrel.data.store import Dataset, Split
@@ -46,10 +48,15 @@ def too_little(dataset: Dataset, most: float | None = None) -> list[str]:
 
 def dev_can_choose(dataset: Dataset) -> bool:
     """Whether dev can tell which round is best. Of labels from a knowledge base and fewer facts it prefers some early
-    round by chance, and the last one is better (docs/defaults.md); what platforms hold out is not known here.
+    round by chance, and the last one is better (docs/defaults.md).
     """
     labelled_by_kb = dataset.has_pairs and not dataset.gold
     return not (labelled_by_kb and len(dataset.dev) and _facts(dataset, dataset.dev) < _DEV)
+
+
+def enough_to_choose(scores: Mapping[str, float]) -> bool:
+    """The same of a dev set whose scores alone are known; those of gold labels count no facts."""
+    return scores.get("facts", _DEV) >= _DEV
 
 
 def _more(dataset: Dataset) -> str:

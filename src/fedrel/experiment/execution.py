@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedrel import config
-from fedrel.data.sufficiency import dev_can_choose, too_little
+from fedrel.data.sufficiency import dev_can_choose, enough_to_choose, too_little
 from fedrel.engines.engine import Engine, Upload
 from fedrel.engines.ray import Plan, RayEngine
 from fedrel.engines.screening import Screen, Suspicion, summary
@@ -106,7 +106,6 @@ class Execution:
         self._say, self._on_suspicion = say, on_suspicion
         setup.model.on_read = reading_watcher(self.tick, say)
         self._trusted = Trusted.of(setup)
-        self._can_choose = self._trusted is not None or dev_can_choose(setup.dataset)
         self._loss_limit = LossLimit(len(setup.dataset.relations)) if watch_loss else None
         self._screen = Screen(
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
@@ -236,9 +235,9 @@ class Execution:
         standing.participation = dict(Counter(standing.participation) + Counter(done.cohort))
         trusted = self._trusted.score(setup, setup.algorithm.model(done.state)) if self._trusted else None
         score = metrics[self.setup.experiment.training.metric] if trusted is None else trusted
-        better = score > standing.best_score
+        better, can_choose = score > standing.best_score, self._can_choose(metrics)
         # Of equal rounds the last, which has learnt most: one fact in dev may be on top from the second round on.
-        if (better or score == standing.best_score or not self._can_choose) and standing.rounds > self._preparation:
+        if (better or score == standing.best_score or not can_choose) and standing.rounds > self._preparation:
             standing.improved = standing.rounds if better else standing.improved
             standing.best_round, standing.best_score = standing.rounds, max(score, standing.best_score)
             checkpoint.save_weights(self.out / "checkpoint" / BEST, setup.algorithm.model(self.state))
@@ -291,9 +290,15 @@ class Execution:
         if standing.rounds % self.setup.experiment.engine.save_every == 0 or self._stopped():
             self._save(self.out)
         standing.add("checkpoint", time.perf_counter() - saving)
-        kept = standing.best_score if self._can_choose else score
+        kept = standing.best_score if can_choose else score
         self._sign.round_done(standing.rounds, standing.best_round, kept)
         return Progress(line, standing.best_round, kept, self._stopped())
+
+    def _can_choose(self, on_dev: Mapping[str, float]) -> bool:
+        """Whether the rounds' scores tell which is best. What platforms hold out is known by its scores alone."""
+        if self._trusted is not None:
+            return True
+        return enough_to_choose(on_dev) if "dev" in self.setup.at_home else dev_can_choose(self.setup.dataset)
 
     def _require_convergence(self, line: dict[str, Any]) -> None:
         if self._loss_limit is not None:

@@ -61,8 +61,14 @@ def encode(
     order = _order(flat)
     text = _described(flat, order, metadata)
     tensors = (flat[name].detach().cpu().contiguous() for name in order)
-    parts = [tensor.reshape(-1).view(torch.uint8).numpy().data for tensor in tensors]
+    parts = [_flat(tensor).view(torch.uint8).numpy().data for tensor in tensors]
     return bytearray().join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """(n,) its numbers side by side. A single number that was expanded passes for contiguous with a stride of 0."""
+    flat = tensor.reshape(-1)
+    return flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)
 
 
 def seal(record: Mapping[str, Named | float], metadata: Mapping[str, str] | None = None) -> bytearray:

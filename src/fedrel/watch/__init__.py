@@ -2,3 +2,7 @@
 
 `fedrel.watch.server` needs the `review` extra; the rest needs neither torch nor a network.
 """
+
+from fedrel.watch.view import Run, View
+
+__all__ = ["Run", "View"]
