@@ -2,3 +2,8 @@
 
 `fedrel.watch.server` needs the `review` extra; the rest needs neither torch nor a network.
 """
+
+from fedrel.watch.folder import RunFolder
+from fedrel.watch.view import View
+
+__all__ = ["RunFolder", "View"]
