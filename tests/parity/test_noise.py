@@ -169,7 +169,6 @@ REFUSED = {
     ("method.name=att",): "trains on bags",
     ("method.name=none", "privacy.sums=off"): 'set privacy.sums = "secure"',
     ("method.name=none", "training.restarts=1"): "set training.restarts = 0",
-    ("method.name=none", "training.start=run"): "what the model that training.start names tells of its text",
     ("method.name=none", "dp.noise=0.1"): "a single round gives away",
 }
 
@@ -178,6 +177,11 @@ REFUSED = {
 def test_what_noise_would_not_hide_is_refused_in_a_sentence(settings, world):
     with pytest.raises(UserError, match=REFUSED[settings]):
         prepare(read(world, *NOISY, "dp.unit=sentence", *settings))
+
+
+def test_a_model_to_go_on_from_is_refused():
+    with pytest.raises(UserError, match=r"what the model that training\.start names tells of its text, no noise hides"):
+        prepare(config.read(None, ["method.name=none", "dp.unit=sentence", "training.start=run"]))
 
 
 def test_the_noise_is_for_the_platform_that_is_drawn_most_often(world):
