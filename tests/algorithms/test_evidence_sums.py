@@ -1,5 +1,6 @@
 """Evidence from sums alone: what the coordinator reads from random numbers, and what it does not."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedrel.algorithms import FedAvg
 from fedrel.algorithms.evidence_sums import EvidenceFromSums
 from fedrel.algorithms.lazy_mil_sums import LazyMILFromSums
 from fedrel.algorithms.slot_table import FEWEST, SlotTable
@@ -15,15 +17,20 @@ from fedrel.experiment.execution import Execution
 from fedrel.experiment.methods import method_of
 from fedrel.learning.named import Named
 from fedrel.protocol.slots import TABLES, highest, random_up_to, slots_of, words_for
+from tests.algorithms.made_up import Rounds
 from tests.algorithms.tiny import experiment
 
 SLOTS, STEPS = 64, 13
 
 
+def noise(content, count):
+    return os.urandom(count)
+
+
 def random(levels):
     """The random numbers of one platform, from how many steps it reaches by slot of the first table."""
     slot = torch.tensor([list(levels)] * TABLES)
-    return random_up_to(slot, torch.tensor(list(levels.values())), SLOTS, STEPS)
+    return random_up_to(slot, torch.tensor(list(levels.values())), SLOTS, STEPS, noise)
 
 
 @given(st.lists(st.dictionaries(st.integers(0, SLOTS - 1), st.integers(0, STEPS)), min_size=1, max_size=4))
@@ -61,6 +68,23 @@ def test_random_numbers_are_never_zero_where_a_step_is_reached_and_never_the_sam
     levels = {slot: STEPS for slot in range(SLOTS)}
     one, two = random(levels), random(levels)
     assert bool((one.numpy().view("u1")[:, :, :: 4 * words_for(STEPS)] != 0).all()) and not torch.equal(one, two)
+
+
+def test_a_platform_repeats_its_numbers_for_the_same_facts_alone():
+    """Or the one case in 255 would be another one whenever a round, or a run, is repeated."""
+    rounds = Rounds(FedAvg(), lambda *_: None)
+    site = replace(rounds.hub, name="p1", round=4)
+    slot, value = torch.tensor([[3, 5]] * TABLES), torch.tensor([7, 9])
+
+    def numbers(value, site=site):
+        return random_up_to(slot, value, SLOTS, STEPS, site.stream("slots"))
+
+    again = numbers(value)
+    assert torch.equal(again, numbers(value)) and not torch.equal(again, random_up_to(slot, value, SLOTS, STEPS, noise))
+    others = [replace(site, name="p2"), replace(site, round=5), replace(site, seed=2)]
+    drawn = {bytes(numbers(value, it)[0, 5].numpy()) for it in (site, *others)}
+    drawn.add(bytes(numbers(torch.tensor([6, 9]))[0, 5].numpy()))
+    assert len(drawn) == 5, "another platform, round, secret or fact draws other numbers"
 
 
 def test_a_table_grows_with_the_facts_that_sums_tell_of():

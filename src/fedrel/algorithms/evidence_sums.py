@@ -71,7 +71,7 @@ class EvidenceFromSums(Evidence):
         """For every slot, random numbers that show the step that the best evidence here reaches."""
         evidence = named_in(super().show(site, message), "evidence")
         reached = self.table.reached(evidence["best"])
-        slot, numbers = self.table.shown(evidence["key"], reached, self.turn(site.round), slots_in(message))
+        slot, numbers = self.table.shown(site, evidence["key"], reached, self.turn(site.round), slots_in(message))
         site.scratch["slots"] = Named(slot=slot)
         return {"reached": numbers}
 

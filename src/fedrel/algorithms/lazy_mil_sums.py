@@ -64,7 +64,7 @@ class LazyMILFromSums(LazyMIL):
         """For every slot, random numbers that show the step that the best sentence here reaches."""
         ballot = named_in(super().score(site, message), "ballot")
         reached = self.table.reached(ballot["score"])
-        slot, numbers = self.table.shown(ballot["key"], reached, self.turn(site.round), slots_in(message))
+        slot, numbers = self.table.shown(site, ballot["key"], reached, self.turn(site.round), slots_in(message))
         site.scratch["slots"] = Named(slot=slot, reached=reached)
         return {"reached": numbers}
 

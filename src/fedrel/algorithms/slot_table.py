@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedrel.errors import UserError
 from fedrel.learning.named import Named
-from fedrel.protocol import Record, named_in, number_in
+from fedrel.protocol import Record, Site, named_in, number_in
 from fedrel.protocol.slots import TABLES, highest, random_up_to, slots_of, words_for
 
 LOWEST, HIGHEST = -12.0, 12.0  # z beyond these counts as these
@@ -58,10 +58,10 @@ class SlotTable:
         """The lower end of a step; -inf of the first, which has none, and of 0, which nobody reaches."""
         return torch.where(reached > 1, LOWEST + (reached - 1) * self.step, -torch.inf)
 
-    def shown(self, keys: Tensor, reached: Tensor, window: int, slots: int) -> tuple[Tensor, Named]:
+    def shown(self, site: Site, keys: Tensor, reached: Tensor, window: int, slots: int) -> tuple[Tensor, Named]:
         """(tables, n) where the facts with these keys lie, and the numbers that show the step of each (n,)."""
         slot = slots_of(keys, window, slots)
-        return slot, Named(random=random_up_to(slot, reached, slots, self.steps))
+        return slot, Named(random=random_up_to(slot, reached, slots, self.steps, site.stream("slots")))
 
     def highest(self, total: Named) -> Tensor:
         """(tables, slots) from the sum of what was shown."""

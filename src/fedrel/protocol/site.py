@@ -17,7 +17,7 @@ from fedrel.protocol.aggregation import mean, total
 from fedrel.protocol.codec import Record
 from fedrel.protocol.round import Ask, Replies
 from fedrel.protocol.summed import Layout
-from fedrel.util.seeds import derive
+from fedrel.util.seeds import derive, stream
 
 
 def _no_keys() -> Tensor:
@@ -158,3 +158,7 @@ class Site:
         knows the site's seed can repeat what was drawn: in a federation it is the platform's secret.
         """
         return derive(self.seed, self.round, self.name, purpose)
+
+    def stream(self, purpose: str) -> Callable[[bytes, int], bytes]:
+        """So many random bytes for a content; they repeat as what is drawn does, for the same content alone."""
+        return lambda content, count: stream(content, count, self.seed, self.round, self.name, purpose)

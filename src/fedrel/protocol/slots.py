@@ -11,7 +11,7 @@ bytes add up to 0, and a lower value is read. All lower bytes are uniformly rand
 from __future__ import annotations
 
 import hashlib
-import os
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -37,14 +37,16 @@ def words_for(steps: int) -> int:
     return -(-steps // _WORD)
 
 
-def random_up_to(slot: Tensor, value: Tensor, slots: int, steps: int) -> Tensor:
+def random_up_to(slot: Tensor, value: Tensor, slots: int, steps: int, stream: Callable[[bytes, int], bytes]) -> Tensor:
     """(tables, slots, words) int32, from the slots (tables, n) of facts and the value of each (n,), from 0 to `steps`.
-    Of facts that share a slot, the highest value counts.
+    Of facts that share a slot, the highest value counts. `stream`: random bytes, other ones for other values, so that
+    no difference between two tables of one platform says which bytes are random.
     """
     most = torch.zeros(TABLES, slots, dtype=torch.int64)
     most.scatter_reduce_(1, slot, value.expand(TABLES, -1), "amax")
     width = _WORD * words_for(steps)
-    drawn = np.frombuffer(os.urandom(TABLES * slots * width), np.uint8).reshape(TABLES, slots, width)
+    bytes_ = stream(most.numpy().tobytes(), TABLES * slots * width)
+    drawn = np.frombuffer(bytes_, np.uint8).reshape(TABLES, slots, width)
     first = torch.where(most > 0, steps - most, width).numpy()[:, :, None]  # where the first byte that is not 0 is
     place = np.arange(width)
     found = np.where(place < first, 0, np.where(place == first, drawn % 255 + 1, drawn)).astype(np.uint8)

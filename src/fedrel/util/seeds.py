@@ -20,6 +20,12 @@ def derive(*parts: object) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
+def stream(content: bytes, count: int, *parts: object) -> bytes:
+    """So many random bytes, other ones for every content, that nobody can tell from others who lacks the parts."""
+    key = "/".join(str(part) for part in parts).encode()
+    return hashlib.shake_256(hashlib.sha256(key).digest() + hashlib.sha256(content).digest()).digest(count)
+
+
 def generator(seed: int, device: torch.device) -> torch.Generator:
     """A generator of its own, independent of torch's global one, so that platforms can run in parallel."""
     import torch
