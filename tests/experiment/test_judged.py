@@ -12,7 +12,8 @@ from fedrel.corpus import world
 from fedrel.data.loading import load
 from fedrel.errors import UserError
 from fedrel.experiment.assembly import prepare
-from fedrel.experiment.execution import Execution, rebuild
+from fedrel.experiment.execution import Execution
+from fedrel.experiment.on_ray import rebuild
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, WRONG, Store
 from fedrel.sweeps import comparison

@@ -88,6 +88,7 @@ def compare(
     worlds: int | Sequence[int] | None = None,
     splits: Sequence[str] = (),
     choose: Mapping[str, Sequence[object]] | None = None,
+    choose_by: str = "",
     out: StrPath | None = None,
     jobs: int = 1,
     say: Say = nothing_said,
@@ -97,8 +98,9 @@ def compare(
     runs have in common, or a file with a [compare] section. Runs that are finished in the folder `out` are reused, so
     an interrupted comparison goes on. Errors are over seeds; over `worlds` (how many, or values of data.seed) or
     `splits` (folders below data.path) if these are given. Among the values of `choose`, settings as in `vary`, dev
-    chooses for each row and column. `jobs` above 1 runs so many at a time in processes of their own: a script then
-    needs `if __name__ == "__main__":`. `say` is told a sentence for each run.
+    chooses for each row and column, or dev with names hidden (`choose_by="dev_ap_hidden"`). `jobs` above 1 runs so many
+    at a time in processes of their own: a script then needs `if __name__ == "__main__":`. `say` is told a sentence for
+    each run.
 
     Raises UserError for any mistake, in any run, before the first one starts.
     """
@@ -117,6 +119,7 @@ def compare(
         worlds="" if worlds is None else ",".join(map(str, [worlds] if isinstance(worlds, int) else worlds)),
         splits=",".join(splits),
         choose=_lists(choose),
+        choose_by=choose_by,
     )
     if jobs < 1:
         raise UserError(f"jobs = {jobs}: how many runs at a time, at least 1")
@@ -214,13 +217,21 @@ def _row(asked: Comparison, cell: Cell, folder: Path) -> dict[str, Any]:
         "right": result and read_json(path / "details.json", ()).get("right"),
         "test": result and result["test"],
         "dev": result and result["dev"],
-        "dev_score": result and result["dev"][cell.experiment.training.metric],
+        "dev_score": result and _dev_score(asked, cell, result),
         "selection": result and result["selection"],
         "best_round": result and result["best_round"],
         "rounds": result and result["rounds"],
         "seconds": result and result["seconds"]["total"],
         **{key: result and result.get(key, "") for key in ("version", "commit", "device")},
     }
+
+
+def _dev_score(asked: Comparison, cell: Cell, result: dict[str, Any]) -> float:
+    chooser = asked.look.choose_by
+    found = result["dev"][cell.experiment.training.metric] if chooser == "dev" else result.get(chooser)
+    if found is None:
+        raise UserError(f'{cell.label}: this run has no {chooser} to choose by; use choose_by = "dev"')
+    return float(found)
 
 
 def _collect(asked: Comparison, cells: list[Cell], rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def compare(
     choose: Annotated[
         list[str], typer.Option(help="Dev chooses for each row, e.g. evaluation.bags=max,mean,attention")
     ] = [],  # noqa: B006
+    choose_by: Annotated[str, typer.Option(metavar="dev|dev_ap_hidden", help="The score that chooses.")] = "",
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a value in all runs.")] = [],  # noqa: B006
     publish: Annotated[
         str, typer.Option(metavar="PAGE[#TABLE]", help="Write the table into this page, and its JSON beside it.")
@@ -64,6 +65,7 @@ def compare(
         worlds=worlds,
         splits=splits,
         choose=choose,
+        choose_by=choose_by,
     )
     name = f"compare-{experiment.stem if experiment else 'world'}{'-quick' if quick else ''}"
     folder = out_ or Path("runs") / name
@@ -75,7 +77,7 @@ def compare(
     run_missing(jobs_of(cells, folder), finish_run, "result.json", jobs)
     report, figures = conclude(asked, cells, folder, time.monotonic() - begin)
     if place:
-        again = _again(experiment, methods, vary, seeds, metric, quick, data, worlds, splits, choose, set_)
+        again = _again(experiment, methods, vary, seeds, metric, quick, data, worlds, splits, choose, choose_by, set_)
         say(f"page  {place[0]}, from {write_into(*place, again, report)}")
     if json_:
         print_json(json.dumps(report, indent=1))
@@ -98,11 +100,13 @@ def _again(
     worlds: str,
     splits: str,
     choose: list[str],
+    choose_by: str,
     set_: list[str],
 ) -> str:
     """The command that makes the same table elsewhere, where the data lie in another folder."""
     named: dict[str, Sequence[object]] = {"--methods": [methods], "--vary": vary, "--seeds": [seeds]}
-    named |= {"--metric": [metric], "--worlds": [worlds], "--splits": [splits], "--choose": choose, "--set": set_}
+    named |= {"--metric": [metric], "--worlds": [worlds], "--splits": [splits], "--choose": choose}
+    named |= {"--choose-by": [choose_by], "--set": set_}
     words = ["fedrel", "compare"]
     if experiment:
         words.append(experiment.name if experiment.is_absolute() else experiment.as_posix())

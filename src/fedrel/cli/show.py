@@ -18,6 +18,7 @@ from fedrel.evaluation.context import TRIVIAL
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.ranking import worth_showing
 from fedrel.experiment.budget import noise_notes
+from fedrel.experiment.hidden_names import METRIC as WITHOUT_NAMES
 from fedrel.experiment.results import read_json, read_result, read_rounds
 from fedrel.util.escaping import shown
 from fedrel.util.units import format_bytes
@@ -168,6 +169,8 @@ def _notes(result: dict[str, Any]) -> list[str]:
     if result.get("privacy", {}).get("sums") == "secure":
         notes.append(f"secure sums, over at least {result['privacy']['least']} platforms: no update was seen by itself")
     notes += noise_notes(result.get("dp"))
+    if (unnamed := result.get(WITHOUT_NAMES)) is not None:
+        notes.insert(0, f"dev ap with names hidden {unnamed:.3f}: compare methods by it where labels are distant")
     if human := result.get("human"):
         notes.insert(0, human_note(human, chosen))
     if trusted := result.get("trusted"):

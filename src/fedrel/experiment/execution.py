@@ -18,37 +18,25 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedrel import config
-from fedrel.data.sufficiency import dev_can_choose, enough_to_choose, too_little
+from fedrel.data.sufficiency import dev_can_choose, enough_to_choose
 from fedrel.engines.engine import Engine, Upload
-from fedrel.engines.ray import Plan, RayEngine
-from fedrel.engines.screening import Screen, Suspicion, summary
+from fedrel.engines.ray import RayEngine
+from fedrel.engines.screening import Screen, Suspicion
 from fedrel.engines.simulator import Simulator
 from fedrel.errors import UserError
-from fedrel.evaluation.calibration import fit_calibration, reliability
-from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.selection import selection_quality, truth_is_known
-from fedrel.experiment.assembly import Setup, prepare, stacked_platforms, workers_of
-from fedrel.experiment.budget import noise_notes
-from fedrel.experiment.divergence import LossLimit, past_attempts, require_free
+from fedrel.experiment.assembly import Setup, stacked_platforms, workers_of
+from fedrel.experiment.conclusion import Conclusion, score_finished
+from fedrel.experiment.divergence import LossLimit, require_free
 from fedrel.experiment.evaluators import Evaluated, evaluate
-from fedrel.experiment.judged import Trusted, human_scores
+from fedrel.experiment.judged import Trusted
 from fedrel.experiment.loggers import Loggers
-from fedrel.experiment.outcome import (
-    calibration_errors,
-    held_out,
-    held_out_notes,
-    labels_held,
-    machine,
-    suspicion_notes,
-)
+from fedrel.experiment.on_ray import plan_of
 from fedrel.experiment.reading_time import reading_watcher
 from fedrel.experiment.saved import save_model
-from fedrel.experiment.showcase import choices, examples, look
+from fedrel.experiment.showcase import choices, look
 from fedrel.experiment.sign_of_life import SignOfLife
 from fedrel.experiment.standing import Progress, Standing
-from fedrel.experiment.sums import sum_notes
-from fedrel.experiment.views import choose_view
-from fedrel.learning.model import BOTH_VIEWS, SHOWN
 from fedrel.learning.named import Named
 from fedrel.protocol import checkpoint
 from fedrel.protocol.codec import Record
@@ -58,8 +46,7 @@ from fedrel.protocol.run import Completed, run
 from fedrel.protocol.summed import Summed
 from fedrel.protocol.tasks import form_of, training_tasks
 from fedrel.util.files import atomic_folder, write_atomic
-from fedrel.util.profiling import phase, watched
-from fedrel.version import checked_out_commit, installed_version
+from fedrel.util.profiling import phase
 
 Value = TypeVar("Value", Named, float, Named | float)
 BEST = "best.safetensors"
@@ -111,7 +98,7 @@ class Execution:
             setup.experiment.robust, setup.algorithm, setup.sites.sizes, self._note_suspicion, self.standing.screened
         )
         self._engine: Engine = engine or (
-            RayEngine(_plan(setup))
+            RayEngine(plan_of(setup))
             if ray
             else Simulator(
                 setup.algorithm,
@@ -389,89 +376,21 @@ class Execution:
         self._pending = []
         best = checkpoint.load_weights(self.out / "checkpoint" / BEST)
         with phase("evaluate"):
-            on_dev = choose_view(setup, lambda: self._evaluate("dev", best, standing.rounds))
-            guesses = on_dev.guesses()
-            evaluated = self._evaluate("test", best, standing.rounds)
-            calibration, cut = fit_calibration(guesses.scores, guesses.right, guesses.times), on_dev.cut()
-            test, guesses = evaluated.metrics(), evaluated.guesses()
-            human = human_scores(setup, best)
-            if human is not None:
-                test[HUMAN] = human[HUMAN]
+            scored = score_finished(setup, best, lambda split: self._evaluate(split, best, standing.rounds))
         standing.add("test", time.perf_counter() - begin)
         standing.bytes_up, standing.bytes_down = self._engine.bytes_up, self._engine.bytes_down
         _append(self.out / "ledger.jsonl", self._pending)
         lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
-        best_line = lines[standing.best_round - 1]
-        suspects = summary(it for line in lines for it in line.get("suspicions", []))
         looking = time.perf_counter()
         self.tick("looking at the training sentences")
         seen = look(setup, best, self.state) if setup.sites.here else None
         standing.add("showcase", time.perf_counter() - looking)
-        selection = best_line["selection"]
-        if seen is not None and setup.model.denoiser.chooses:  # of all platforms, not of one round's
-            selection = selection_quality(setup.dataset.train, seen.selected)
-        warnings = too_little(setup.dataset, calibration.most)
-        spent = setup.sites.budget.described(standing.participation) if setup.sites.budget else None
-        save_model(self.out / "model", setup, best, calibration)
-        details = {
-            **evaluated.details(),
-            **evaluated.predictions(cut),
-            "reliability": reliability(calibration.confidence(guesses.scores), guesses.right, guesses.times),
-            "mistakes": evaluated.mistakes(calibration, cut),
-            "labels": labels_held(setup),
-            "participation": {name: standing.participation.get(name, 0) for name in setup.sites},
-            "held": dict(setup.sites.sizes),
-            "examples": [] if seen is None else examples(setup, seen),
-            "data": setup.dataset.meta
-            | {
-                "notes": [
-                    *setup.dataset.notes,
-                    *(f"begun again with a smaller learning rate: {it['why']}" for it in past_attempts(self.out)),
-                    *held_out_notes(held_out(setup, best_line, evaluated)),
-                    *suspicion_notes(suspects),
-                    *sum_notes(setup.experiment),
-                    *noise_notes(spent),
-                    *(f"warning: {it}" for it in warnings),
-                ]
-            },
-        }
-        write_atomic(self.out / "details.json", json.dumps(details), private=True)  # it quotes sentences
+        trusted = self._trusted.scores(setup, best) if self._trusted else None
+        conclusion = Conclusion(setup, self.out, standing, scored, seen, lines, trusted)
+        save_model(self.out / "model", setup, best, scored.calibration)
+        write_atomic(self.out / "details.json", json.dumps(conclusion.details()), private=True)  # it quotes sentences
         standing.seconds += time.perf_counter() - begin
-        result = {
-            "method": setup.experiment.method["name"],
-            "seed": setup.experiment.seed,
-            "rounds": standing.rounds,
-            "best_round": standing.best_round,
-            "dev": best_line["dev"] if setup.model.hidden_view == BOTH_VIEWS else on_dev.metrics(),
-            "hidden_view": setup.model.hidden_view if setup.model.hide_names else SHOWN,
-            "bags": setup.model.scored_by,
-            "test": test,
-            "metric": setup.experiment.training.metric,
-            "intervals": {"dev": on_dev.interval(), "test": evaluated.interval()},
-            "trivial": evaluated.trivial(),
-            "too_little": warnings,
-            "selection": selection,
-            "human": human,
-            "trusted": self._trusted.scores(setup, best) if self._trusted else None,
-            "calibration": calibration_errors(calibration, guesses),
-            "bytes": {"up": standing.bytes_up, "down": standing.bytes_down},
-            "seconds": {"total": standing.seconds, "by_phase": standing.phases},
-            "sentences_per_second": standing.trained / standing.training_seconds if standing.training_seconds else 0.0,
-            "privacy": asdict(setup.experiment.privacy),
-            "version": installed_version(),
-            "commit": checked_out_commit(),
-            "device": machine(setup.model.device),
-        }
-        if (profile := watched()) is not None:
-            result["profile"] = profile
-        if spent is not None:
-            result["dp"] = spent
-        if suspects:
-            result["suspicions"] = suspects
-        if attempts := past_attempts(self.out):
-            result["restarts"] = attempts
-        if setup.at_home:
-            result["held_out"] = held_out(setup, best_line, evaluated)
+        result = conclusion.result()
         write_atomic(self.out / "result.json", json.dumps(result, indent=1) + "\n")
         (self.out / "checkpoint" / NOISE).unlink(missing_ok=True)  # nobody can take the noise away any more
         self._sign.finished()
@@ -497,27 +416,3 @@ def _up_to(lines: list[str], rounds: int) -> Iterator[str]:
             return
         if row["round"] <= rounds:
             yield line
-
-
-def _plan(setup: Setup) -> Plan:
-    return Plan(
-        setup.algorithm,
-        setup.experiment,
-        announced=setup.sites.sizes,
-        sizes=setup.reply_sizes,
-        secret=setup.sites.secret,
-        data=setup.dataset.folder.name,
-        rebuild=rebuild,
-    )
-
-
-def rebuild(experiment: config.Experiment, secret: bytes) -> tuple[str, Simulator]:
-    """In another process: the digest of the data it finds, and all platforms of the same experiment. Sentences that
-    people judged are not looked for there: nothing is scored by them, nor logged.
-    """
-    data = replace(experiment.data, human="", trusted="")
-    setup = prepare(replace(experiment, data=data, report=config.Report()))
-    setup.sites.secret = secret
-    return setup.dataset.folder.name, Simulator(
-        setup.algorithm, setup.sites, half=experiment.engine.transport == "half"
-    )

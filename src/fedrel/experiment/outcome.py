@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from platform import machine as architecture
 from typing import Any
@@ -40,7 +40,7 @@ def labels_held(setup: Setup) -> dict[str, dict[str, int]]:
     }
 
 
-def held_out(setup: Setup, best_line: dict[str, Any], test: Evaluated) -> dict[str, dict[str, list[str]]]:
+def held_out(setup: Setup, best_line: Mapping[str, Any], test: Evaluated) -> dict[str, dict[str, list[str]]]:
     """Of the splits that platforms hold out: who did not say how the model does on it."""
     without = {"dev": best_line.get("dev_without", []), "test": test.without if "test" in setup.at_home else []}
     return {split: {"without": without[split]} for split in setup.at_home}

@@ -14,6 +14,7 @@ from fedrel.errors import UserError, suggest
 from fedrel.evaluation import classification
 from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.experiment.assembly import METRICS, complete, objection_to_bags
+from fedrel.experiment.hidden_names import METRIC as WITHOUT_NAMES
 from fedrel.sweeps.choosing import Grid, Options, options_of, read_choices, read_grid
 from fedrel.sweeps.settings import (
     digest,
@@ -94,6 +95,7 @@ class Look:
     target: float = config.number(0.0, above=0)  # the dev score to reach; 0: none
     paper: str = ""  # where the published numbers come from, and with which model
     data: str = ""  # which data to get and where, for a message if it is missing
+    choose_by: Literal["dev", "dev_ap_hidden"] = "dev"  # what chooses among `choose`
     figure: Literal["", "pr", "rounds", "bars", "similarity", "cases", "none"] = ""  # empty: what fits the data
 
 
@@ -183,6 +185,7 @@ def read(
     worlds: str = "",
     splits: str = "",
     choose: Iterable[str] = (),
+    choose_by: str = "",
 ) -> Comparison:
     """A comparison from a file (or what one would say) with a [compare] section, from command-line options, or from
     both, where options take precedence. Raises UserError for any mistake.
@@ -216,6 +219,7 @@ def read(
             raise UserError(f'{where}: row "{row.label}": no column "{unknown[0]}"{suggest(unknown[0], known)}')
     rows, columns = _chosen(rows, columns, scaled_down, where)
     asked |= {key: value for key, value in scaled_down.items() if key in _KEYS and key not in _LISTS}
+    asked |= {"choose_by": choose_by} if choose_by else {}
     look = config.section(Look, {key: asked[key] for key in vars(Look()) if key in asked}, where, "compare.", text)
     chosen, shown = _metrics(asked, metric, main, look, where)
     reference = asked.get("reference", rows[0].label) if not methods else rows[0].label
@@ -308,8 +312,9 @@ def _is_gold(metric: str) -> bool:
 
 
 def _require_metric(name: object, where: str) -> None:
-    if name not in (*METRICS, HUMAN, *COSTS) and not str(name).startswith(OF_CLASS):
-        raise UserError(f'{where}: "{name}" is not a metric{suggest(str(name), (*METRICS, HUMAN, *COSTS))}')
+    known = (*METRICS, HUMAN, WITHOUT_NAMES, *COSTS)
+    if name not in known and not str(name).startswith(OF_CLASS):
+        raise UserError(f'{where}: "{name}" is not a metric{suggest(str(name), known)}')
 
 
 def _column(item: object, seeds: int | None, default: int, where: str) -> Column:

@@ -14,6 +14,7 @@ from fedrel.errors import UserError
 from fedrel.evaluation.cost import to_reach, upload_per_platform
 from fedrel.evaluation.human import METRIC as HUMAN
 from fedrel.evaluation.significance import randomisation
+from fedrel.experiment.hidden_names import METRIC as WITHOUT_NAMES
 from fedrel.sweeps.comparison import COSTS, OF_CLASS, TO_TARGET, Comparison
 from fedrel.sweeps.variation import SEEDS
 from fedrel.sweeps.verdict import RULE, interval, verdict
@@ -45,6 +46,8 @@ def scores(
             kind, _, name = metric.partition(":")
             classes = details.get("classes" if kind == "f1" else "relations", ())
             found[metric] = next((row[kind] for row in classes if row["relation"] == name), None)
+        elif metric == WITHOUT_NAMES:
+            found[metric] = result.get(metric)  # runs of earlier versions have none
         elif metric in result["test"]:
             found[metric] = result["test"][metric]
         elif metric == HUMAN:  # of this run, nobody judged anything
@@ -197,6 +200,7 @@ def title(report: Mapping[str, Any]) -> str:
         "rounds_to_target": f"rounds to a {goal} (dev, since test is used only once, at the end)",
         "bytes_to_target": f"bytes uploaded until a {goal} (dev, since test is used only once, at the end)",
         "upload_per_platform": "bytes that a platform uploads in a round",
+        WITHOUT_NAMES: "ap on dev with names hidden, which needs neither test nor clean labels",
     }.get(metric, f"test {metric}")
     chosen = "" if metric in COSTS else "; the best round is chosen on dev"
     return ("QUICK SCALE: " if report.get("quick") else "") + f"{what}, {name}{chosen}"
@@ -224,7 +228,8 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     if set(TO_TARGET) & set(report.get("metrics", ())):
         found.append("—: never reached; if only some seeds did, the numbers are over those")
     if report.get("options"):
-        found.append("chosen: on dev, by the mean over all runs, for each row and column")
+        by = ", with names hidden" if report.get("choose_by") == WITHOUT_NAMES else ""
+        found.append(f"chosen: on dev{by}, by the mean over all runs, for each row and column")
     if any(entry.get("verdict") for entry in report["summary"]):
         found.append(RULE)
     if report.get("paper"):
