@@ -4,7 +4,8 @@
 
 FOLDER holds the sets that are not built in (those of `benchmarks.defaults`); missing ones are left out. On every set
 and fraction C of 20 platforms (`--platforms`) each of METHODS runs as it comes. The built-in world varies with the
-seeds, from `--worlds` on: every seed is a world of its own. Runs that are in the file already are not repeated.
+seeds, from `--worlds` on: every seed is a world of its own. `--set` changes a value in all runs. Runs that are in the
+file already are not repeated.
 
 Prints as JSON, for each set and C: the test score of every method (`ap`; mean and standard deviation over seeds), which
 is best, and how far the default is behind it (mean paired difference, and its standard error).
@@ -34,6 +35,7 @@ def jobs(found: dict[str, list[str]], args: argparse.Namespace) -> Iterator[dict
             *(f"method.name={method}", f"training.fraction={fraction}", f"seed={seed + 1}"),
             *(f"partition.platforms={args.platforms}", "engine.workers=1", f"engine.device={args.device}"),
             *([f"data.seed={args.worlds + seed}"] if name == "world" else []),
+            *args.settings,
         ]
         yield {"cell": [name, fraction], "method": method, "seed": seed, "settings": settings}
 
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     args = parser.parse_args()
     found = {name: it for name, it in sets(args.data, Path(), args.vectors).items() if name in args.sets}
     print(json.dumps(table(scored(list(jobs(found, args)), args.out, args.workers)), indent=1))

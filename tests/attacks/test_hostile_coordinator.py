@@ -305,9 +305,8 @@ def test_a_request_to_train_on_one_fact_gets_no_model(tyrant):
     bars[0] = -torch.inf
     left = len(tyrant.left())
     reply, payload = tyrant.ask("train", {"best": Named(best=bars)}, run=run, run_id=run_id)
-    assert (reply.state, payload) == ("refused", b"")
-    assert len(tyrant.left()) == left
-    refused(tyrant, 0, "its policy requires more sentences behind what it sends")
+    assert (reply.state, decode(bytearray(payload))) == ("done", {}), "an honest platform may have too few as well"
+    assert [it.fields for it in tyrant.left()[left:]] == [()]
 
 
 @slow

@@ -38,6 +38,7 @@ KitFolder = Annotated[Path, typer.Argument(help="An admin's kit; for `status`, a
 _LOOK = 0.5  # seconds between status requests
 _STOP = 60.0  # seconds that a run has to end
 _CELL = 300  # characters of a table cell
+_WIDE = 100  # columns of a terminal in which every column of the status fits
 
 
 def submit(
@@ -187,20 +188,26 @@ def tables(found: View) -> Table:
     if not found.runs:
         table.add_row("no run", "", "", "", "", "")
     grid.add_row(table)
-    parties = Table("platform", "connected", "state", "last reply", "sent", "failures", "outliers", "last problem")
+    wide = out.width >= _WIDE
+    about = ("platform", *(["connected"] if wide else []), "state", "last reply", "sent", "failures", "outliers")
+    parties = Table(*about, *(["last problem"] if wide else []))
     for it in found.platforms:
         seen = datetime.fromtimestamp(it.seen, UTC).strftime("%H:%M:%S UTC") if it.seen else ""
         parties.add_row(
             Text(shown(it.name, 60)),
-            Text("yes", "green") if it.connected else Text("no", "red"),
-            Text(it.state),
+            *([Text("yes", "green") if it.connected else Text("no", "red")] if wide else []),
+            Text(it.state),  # "gone" where it is not connected
             Text(seen),
             Text(format_bytes(it.sent) if it.sent else ""),
             Text(str(it.failures), "red" if it.failures else ""),
             Text(str(it.outliers), "red" if it.outliers else ""),
-            Text(shown(it.problem, _CELL)),
+            *([Text(shown(it.problem, _CELL))] if wide else []),
         )
     grid.add_row(parties)
+    if not wide:  # in a column of its own it would be cut
+        for it in found.platforms:
+            if it.problem:
+                grid.add_row(Text(f"{shown(it.name, 60)}, last problem: {shown(it.problem, _CELL)}"))
     return grid
 
 
