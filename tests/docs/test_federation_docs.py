@@ -135,7 +135,7 @@ def test_three_nodes_train_as_the_page_says(person):
     status, ledger, audit = commands("Watching")
     shown = person.types(status)
     assert all(word in shown for word in ("p0", "p1", "p2", "last reply", "failures")) and "…" not in shown
-    assert "evidence/key" in person.types(ledger)
+    assert "sum_mask" in person.types(ledger)
     assert "run started" in person.types(f"{audit} --json")
 
 
