@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,7 +21,43 @@ _SPREAD = 4  # other platforms from which a spread of scores is told
 Floats = npt.NDArray[np.float64]
 
 
-class Membership(Attack):
+class _FromUpdates(Attack):
+    """What platforms' updates tell of a sentence, or their sums where only these are known."""
+
+    alone = ""  # why it does not apply to a single platform
+
+    def __init__(self, target: Target, rounds: int) -> None:
+        super().__init__(target, rounds)
+        self.looks = looks(rounds, _LOOKS)
+
+    def objection(self) -> str:
+        if not self.target.sends_weights:
+            return "no weights are sent"
+        return "" if len(self.target.watched) > 1 else self.alone
+
+    def see(self, ask: Ask, replies: Replies) -> None:
+        if ask.round not in self.looks:
+            return
+        if isinstance(replies, Summed):
+            gain = self.target.gain(ask, replies)
+            if gain is not None:
+                self.see_sum(gain, set(replies))
+            return
+        fits = self.target.fits(ask, replies)
+        for place, platform in enumerate(self.target.watched if len(fits) > 1 else ()):
+            if platform in fits:
+                self.see_update(place, _above_others(fits, platform))
+
+    @abstractmethod
+    def see_update(self, place: int, above: Floats) -> None:
+        """(N,) by how much the sentences fit the update of the platform at this place better than those of others."""
+
+    @abstractmethod
+    def see_sum(self, gain: Floats, platforms: set[str]) -> None:
+        """(N,) by how much the sentences fit the mean of these platforms' updates better than the model before it."""
+
+
+class Membership(_FromUpdates):
     """A sentence in one platform's text, from its updates.
 
     A likelihood-ratio attack (Carlini et al. 2022, LiRA) whose shadow models cost nothing: the updates of the other
@@ -34,38 +71,21 @@ class Membership(Attack):
     name = "membership"
     wants = "whether a platform trained on a given sentence, by its updates"
     how = "The sentence fits this platform's trained weights better than those of the other platforms."
+    alone = "there is one platform, and none to compare it with"
 
     def __init__(self, target: Target, rounds: int) -> None:
         super().__init__(target, rounds)
-        self.looks = looks(rounds, _LOOKS)
         self.score = np.zeros(len(target.rows))
         self.times = np.zeros(len(target.rows))
 
-    def objection(self) -> str:
-        if not self.target.sends_weights:
-            return "no weights are sent"
-        return "" if len(self.target.watched) > 1 else "there is one platform, and none to compare it with"
+    def see_update(self, place: int, above: Floats) -> None:
+        asked = self.target.owner == place
+        self.score[asked] += above[asked]
+        self.times[asked] += 1
 
-    def see(self, ask: Ask, replies: Replies) -> None:
-        if ask.round not in self.looks:
-            return
-        if isinstance(replies, Summed):
-            self._see_sum(ask, replies)
-            return
-        fits = self.target.fits(ask, replies)
-        if len(fits) < 2:
-            return
-        for place, platform in enumerate(self.target.watched):
-            if platform in fits:
-                asked = self.target.owner == place
-                self.score[asked] += _above_others(fits, platform)[asked]
-                self.times[asked] += 1
-
-    def _see_sum(self, ask: Ask, replies: Summed) -> None:
-        gain = self.target.gain(ask, replies)
-        if gain is not None:
-            self.score += gain
-            self.times += 1
+    def see_sum(self, gain: Floats, platforms: set[str]) -> None:
+        self.score += gain
+        self.times += 1
 
     def finding(self, weights: Named) -> Finding:
         seen, member = self.times > 0, self.target.member
@@ -88,7 +108,7 @@ def _above_others(fits: Mapping[str, Floats], platform: str) -> Floats:
     return found
 
 
-class Attribution(Attack):
+class Attribution(_FromUpdates):
     """Whose text a sentence is in, of a sentence that somebody trained on.
 
     Every sentence is asked of every platform that is watched, its own and the others: does it fit this one's updates
@@ -100,38 +120,21 @@ class Attribution(Attack):
     name = "attribution"
     wants = "which platform's text a given sentence is in"
     how = "The sentence fits its platform's updates better than others', or gains in sums that the platform is in."
+    alone = "there is one platform: it is clear whose a sentence is"
 
     def __init__(self, target: Target, rounds: int) -> None:
         super().__init__(target, rounds)
-        self.looks = looks(rounds, _LOOKS)
         watched, asked = len(target.watched), len(target.rows)
         self.score, self.times = np.zeros((watched, asked)), np.zeros(watched)
         self.without, self.absent = np.zeros((watched, asked)), np.zeros(watched)  # of sums it was not in
 
-    def objection(self) -> str:
-        if not self.target.sends_weights:
-            return "no weights are sent"
-        return "" if len(self.target.watched) > 1 else "there is one platform: it is clear whose a sentence is"
+    def see_update(self, place: int, above: Floats) -> None:
+        self.score[place] += above
+        self.times[place] += 1
 
-    def see(self, ask: Ask, replies: Replies) -> None:
-        if ask.round not in self.looks:
-            return
-        if isinstance(replies, Summed):
-            self._see_sum(ask, replies)
-            return
-        fits = self.target.fits(ask, replies)
-        for place, platform in enumerate(self.target.watched if len(fits) > 1 else ()):
-            if platform in fits:
-                self.score[place] += _above_others(fits, platform)
-                self.times[place] += 1
-
-    def _see_sum(self, ask: Ask, replies: Summed) -> None:
-        gain = self.target.gain(ask, replies)
-        if gain is None:
-            return
+    def see_sum(self, gain: Floats, platforms: set[str]) -> None:
         gain = (gain - gain.mean()) / (gain.std() + 1e-9)  # early rounds gain more than late ones, whoever takes part
-        those = set(replies)
-        inside = np.array([platform in those for platform in self.target.watched])
+        inside = np.array([platform in platforms for platform in self.target.watched])
         self.score[inside] += gain
         self.times += inside
         self.without[~inside] += gain
