@@ -1,14 +1,18 @@
 """`python -m benchmarks.secure`: what secure sums cost, in bytes and seconds, as JSON.
 
 A coordinator and its platforms add up vectors in one process, with a tenth of the platforms (at least one) dropping out
-in each exchange after the offers; of 100 platforms, masks are shared in a ring. Seconds are of CPU time. Those of a
-platform are the mean over `--sampled` of them: the others' masked numbers are made in the same way, so they can be
-left out where only the time matters. With as many samples as platforms the sum is opened and compared.
+in each exchange after the offers; of 100 platforms, masks are shared in a ring. Seconds of a platform are the mean over
+`--sampled` of them: the others' masked numbers are made in the same way, so they can be left out where only the time
+matters. With as many samples as platforms the sum is opened and compared.
+
+Everything long is done by all cores, or by as many as `--cores` says, so seconds are given twice: those that pass and,
+as "cpu", those that cores work, which say more on a machine that is busy with other things.
 
 Bytes are those of the fields themselves, without the headers of messages; "times" is how many times the bytes of the
 plain update in 32 bits a platform sends. "tags" and "follow" are the tags of a platform's numbers, and those of the sum
 that it is told. "longer_round_of_10_s" is all of it, a platform's seconds and the coordinator's one after the other, as
-a share of a round that trains for 10 s.
+a share of a round that trains for 10 s (in truth the coordinator adds while others still send); "longer_on_one_core" is
+the same of CPU time.
 """
 
 from __future__ import annotations
@@ -16,9 +20,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +34,7 @@ from fedrel.privacy import tags
 from fedrel.privacy.fixed_point import FixedPoint, Words
 from fedrel.privacy.masks import add_streams
 from fedrel.privacy.secure_sum import Coordinator, Platform, Terms
+from fedrel.util.parallel import cores
 
 _SIGNATURE, _OFFER = 64, 3 * 32 + 64
 _BOUND = 4.0
@@ -37,16 +43,18 @@ TRAINING, MOST_LONGER, MOST_TIMES = 10.0, 0.1, 1.3  # seconds of a round without
 Outcome = TypeVar("Outcome")
 
 
+@dataclass
 class Clock:
-    """CPU seconds by what they were for, of all platforms together or of the coordinator."""
+    """Seconds by what they were for, of all platforms together or of the coordinator: passed, and of CPU time."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+    passed: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, what: str, work: Callable[..., Outcome], *given: Any) -> Outcome:
-        begin = time.process_time()
+        begin, begin_cpu = time.perf_counter(), time.process_time()
         outcome = work(*given)
-        self.seconds[what] = self.seconds.get(what, 0.0) + time.process_time() - begin
+        self.passed[what] = self.passed.get(what, 0.0) + time.perf_counter() - begin
+        self.cpu[what] = self.cpu.get(what, 0.0) + time.process_time() - begin_cpu
         return outcome
 
 
@@ -101,7 +109,6 @@ def measure(size: int, platforms: int, sampled: int) -> dict[str, Any]:
     shared = {name: theirs("share", parties[name].share, roster) for name in sharing}
     sent = ours("shares", coordinator.shares, shared)
     stayed = ours("add", coordinator.masked, Masked(parties, sent, adding, numbers, sampled, masking))
-    ours.seconds["add"] -= sum(masking.seconds.get(what, 0.0) for what in ("mask", "stand-in"))
     agreed = {name: theirs("agree", parties[name].agree, stayed) for name in agreeing}
     signatures = ours("signatures", coordinator.signatures, agreed)
     revealed = {name: theirs("reveal", parties[name].reveal, signatures) for name in revealing}
@@ -112,10 +119,12 @@ def measure(size: int, platforms: int, sampled: int) -> dict[str, Any]:
         raise SystemExit("the sum is wrong")
     shares = sum(len(it) for replies in (shared, revealed) for it in replies[revealing[0]].values())
     up = _OFFER + shares + 4 * (size + tags.count([])) + _SIGNATURE
-    seconds = {what: it / platforms for what, it in theirs.seconds.items()}
-    seconds |= {what: masking.seconds[what] for what in ("encode", "tags", "follow")}
-    seconds["mask"] = masking.seconds["mask"] / min(sampled, len(adding))
-    times, longer = up / (4 * size), sum(seconds.values()) + sum(ours.seconds.values())
+    passed, cpu = (
+        _seconds(*clocks, platforms, min(sampled, len(adding)))
+        for clocks in ((ours.passed, theirs.passed, masking.passed), (ours.cpu, theirs.cpu, masking.cpu))
+    )
+    longer, work = (sum(who["in all"] for who in it.values()) for it in (passed, cpu))
+    times = up / (4 * size)
     return {
         "numbers": size,
         "platforms": platforms,
@@ -126,21 +135,36 @@ def measure(size: int, platforms: int, sampled: int) -> dict[str, Any]:
         "bytes_up_per_platform": up,
         "times": round(times, 4),
         "times_at_most_1.3": times <= MOST_TIMES,
-        "seconds_per_platform": {what: round(it, 4) for what, it in seconds.items()},
-        "seconds_per_platform_in_all": round(sum(seconds.values()), 3),
-        "seconds_of_coordinator": {what: round(it, 3) for what, it in ours.seconds.items()},
+        "cores": cores(),
+        "seconds": passed,
+        "cpu": cpu,
         "longer_round_of_10_s": round(longer / TRAINING, 4),
+        "longer_on_one_core": round(work / TRAINING, 4),
         "longer_by_at_most_a_tenth": longer / TRAINING <= MOST_LONGER,
     }
 
 
+def _seconds(
+    ours: dict[str, float], theirs: dict[str, float], masking: dict[str, float], platforms: int, sampled: int
+) -> dict[str, dict[str, float]]:
+    """Of one platform and of the coordinator, by what they were for and in all."""
+    platform = {what: it / platforms for what, it in theirs.items()}
+    platform |= {what: masking[what] for what in ("encode", "tags", "follow")}
+    platform["mask"] = masking["mask"] / sampled
+    coordinator = ours | {"add": ours["add"] - sum(masking.get(what, 0.0) for what in ("mask", "stand-in"))}
+    return {
+        who: {what: round(it, 4) for what, it in {**found, "in all": sum(found.values())}.items()}
+        for who, found in (("platform", platform), ("coordinator", coordinator))
+    }
+
+
 def stream_speed() -> float:
-    """Bytes a second of one mask, added to numbers in place."""
-    total, rounds = np.zeros(10**6, np.uint32), 20
+    """Bytes of masks, added to numbers in place, for a second of CPU time."""
+    total, keys = np.zeros(10**6, np.uint32), [number.to_bytes(32, "big") for number in range(100)]
+    add_streams(total, add=keys[:1], subtract=[])
     begin = time.process_time()
-    for number in range(rounds):
-        add_streams(total, add=[number.to_bytes(32, "big")], subtract=[])
-    return rounds * total.nbytes / (time.process_time() - begin)
+    add_streams(total, add=keys, subtract=[])
+    return len(keys) * total.nbytes / (time.process_time() - begin)
 
 
 def main() -> None:
@@ -148,8 +172,10 @@ def main() -> None:
     parser.add_argument("--numbers", type=int, nargs="+", default=[10**6, 25 * 10**6])
     parser.add_argument("--platforms", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--sampled", type=int, default=3, help="platforms that are timed; all: the sum is compared")
+    parser.add_argument("--cores", type=int, default=cores(), help="use so many of those that this process may use")
     wanted = parser.parse_args()
-    print(json.dumps({"stream_bytes_per_second": math.floor(stream_speed())}), flush=True)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: wanted.cores])
+    print(json.dumps({"stream_bytes_per_cpu_second": math.floor(stream_speed())}), flush=True)
     for size in wanted.numbers:
         for platforms in wanted.platforms:
             print(json.dumps(measure(size, platforms, wanted.sampled)), flush=True)

@@ -73,8 +73,9 @@ def test_a_coordinator_that_lies_opens_nothing(kind, rounds, why, world, tmp_pat
     federation = Deployment(tmp_path, world)
     federation.inject("coordinator", FEDREL_FAULT=f"lie:{kind}")
     with federation:
-        begin(federation, *(part for setting in SETTINGS for part in ("--set", setting)))
-        status = federation.wait("run", lambda status: status["state"] in ENDED, 300)
+        settings = (*SETTINGS, "engine.deadline=200")  # nobody is late, however busy the machine is
+        begin(federation, *(part for setting in settings for part in ("--set", setting)))
+        status = federation.wait("run", lambda status: status["state"] in ENDED, 500)
     assert status["state"] == "failed" and status["round"] == rounds
     for name in ("p0", "p1", "p2"):
         entries = list(read_ledger(federation.kits / name / "ledger" / "ledger.jsonl"))

@@ -1,14 +1,20 @@
 """The arithmetic of secure sums: fixed point without overflow, keys and streams as the standards have them, shares."""
 
+import os
+
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.privacy import masks, shares
 from fedrel.privacy.fixed_point import FixedPoint
 from fedrel.privacy.masks import add_streams, agreed_secret, derived_key, packed, public_bytes
+from fedrel.privacy.stretches import STRETCH
 
 BOUNDS = st.floats(1e-6, 1e9)
 PARTIES = st.integers(1, 5000)
@@ -75,23 +81,51 @@ def test_keys_are_derived_as_in_rfc_5869():
     assert derived_key(b"\x0b" * 22).hex() == "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d"
 
 
-def test_streams_count_as_in_nist_sp_800_38a():
+def test_aes_counts_as_in_nist_sp_800_38a():
     """F.5.5, CTR-AES256.Encrypt: what its text is masked with."""
     key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
     text = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e5130c81c46a35ce411e5fbc1191a0a52ef"
     sent = "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c52b0930daa23de94ce87017ba2d84988d"
-    counting = masks._counting(key, bytes.fromhex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"))
-    assert counting.update(bytes.fromhex(text)).hex() == sent
+    assert _counted(key, int("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff", 16), bytes.fromhex(text)).hex() == sent
 
 
-def test_a_stream_begins_with_the_block_of_counter_zero_as_little_endian_numbers():
-    """AES-256 of a block of zeros under a key of zeros, from the known answers of FIPS 197's validation."""
-    total = np.zeros(4, np.uint32)
-    add_streams(total, add=[bytes(32)], subtract=[])
-    assert total.astype("<u4").tobytes().hex() == "dc95c078a2408989ad48a21492842087"
+def _counted(key: bytes, counter: int, text: bytes) -> bytes:
+    return Cipher(AES256(key), CTR(counter.to_bytes(16, "big"))).encryptor().update(text)
 
 
-@given(st.lists(st.binary(min_size=32, max_size=32), max_size=3, unique=True), st.sampled_from([0, 1, 100, 2**14 + 3]))
+@pytest.mark.parametrize("counting", [masks._plainly, masks._by_gcm])
+def test_a_stream_begins_as_in_the_specification_of_gcm(counting):
+    """McGrew and Viega 2005, test case 14: 16 zeros under a key and a nonce of zeros."""
+    assert counting(bytes(32), 0).update(bytes(16)).hex() == "cea7403d4d606b6e074ec5d3baf39d18"
+
+
+@pytest.mark.parametrize("counting", [masks._plainly, masks._by_gcm])
+@pytest.mark.parametrize("stretch", [0, 1, 300, 2**32 + 1])
+def test_however_it_is_computed_a_stretch_counts_from_its_place(counting, stretch):
+    key = bytes(range(32))
+    assert counting(key, stretch).update(bytes(1000)) == _counted(key, stretch * 2**32 + 2, bytes(1000))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="nothing here says which cores a process may use")
+@pytest.mark.parametrize("most", [1, None])
+def test_streams_are_little_endian_numbers_stretch_by_stretch_on_any_number_of_cores(most):
+    """Two stretches and a little more, of two streams."""
+    keys, size = [bytes(32), bytes(range(32))], 2 * STRETCH + 5
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:most])
+    try:
+        total = np.zeros(size, np.uint32)
+        add_streams(total, add=keys[:1], subtract=keys[1:])
+    finally:
+        os.sched_setaffinity(0, allowed)
+    streams = [b"".join(_counted(key, place * 2**32 + 2, bytes(4 * STRETCH)) for place in range(3)) for key in keys]
+    added, taken = (np.frombuffer(it, "<u4")[:size] for it in streams)
+    assert np.array_equal(total, added - taken)
+
+
+@given(
+    st.lists(st.binary(min_size=32, max_size=32), max_size=3, unique=True), st.sampled_from([0, 1, 100, STRETCH + 3])
+)
 def test_streams_cancel_exactly(keys, size):
     before = np.arange(size, dtype=np.uint32) * np.uint32(2654435761)
     total = before.copy()

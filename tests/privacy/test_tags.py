@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrel.privacy import tags
+from fedrel.privacy.masks import derived_key
+from fedrel.privacy.stretches import STRETCH
 
 KEY = bytes(range(32))
 SIZE, CYCLIC = 300, [slice(100, 200)]
@@ -60,11 +65,25 @@ def test_one_platform_s_sum_is_not_that_of_others():
 
 def test_a_tag_is_the_product_with_the_stream():
     """By Python's own integers."""
-    from fedrel.privacy.masks import _counting, derived_key
-
     numbers = np.array([5, 2**32 - 3, 2**31 - 1], np.uint32)
-    stream = _counting(derived_key(KEY, b"exact", bytes([0]))).update(bytes(24))
+    stream = _stream(b"exact", 24)
     drawn = [int.from_bytes(stream[at : at + 8], "little") for at in (0, 8, 16)]
     expected = (drawn[0] * 5 + drawn[1] * -3 + drawn[2] * (2**31 - 1)) % 2**64
     low, high = tags.of(numbers, [], KEY)[:2]
     assert (int(high) << 32) + int(low) == expected
+
+
+def test_a_tag_of_many_numbers_is_the_product_with_one_long_stream():
+    """However they are divided among cores; with some that are cyclic, beyond the end of a stretch."""
+    numbers = np.random.default_rng(1).integers(0, 2**32, STRETCH + 1000, np.uint32)
+    cyclic = slice(STRETCH - 10, STRETCH + 20)
+    drawn = np.frombuffer(_stream(b"exact", 8 * len(numbers)), "<u8")
+    products = drawn * numbers.view(np.int32).astype(np.int64).view(np.uint64)
+    expected = int(products.sum(dtype=np.uint64) - products[cyclic].sum(dtype=np.uint64))
+    low, high, *_ = tags.of(numbers, [cyclic], KEY)
+    assert (int(high) << 32) + int(low) == expected
+
+
+def _stream(purpose: bytes, size: int) -> bytes:
+    key = derived_key(KEY, purpose, bytes([0]))
+    return Cipher(AES256(key), CTR(bytes(16))).encryptor().update(bytes(size))

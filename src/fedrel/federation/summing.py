@@ -31,7 +31,7 @@ from fedrel.protocol.codec import Record
 from fedrel.protocol.summed import Layout, masked
 from fedrel.util.files import private_folder, write_atomic
 
-_DOMAIN = b"fedrel sum 1\n"  # no other signature of a kit's key is of bytes that begin like this
+_DOMAIN = b"fedrel sum 2\n"  # no other signature of a kit's key is of bytes that begin like this
 _SIGNATURE = 64  # bytes of Ed25519; the certificate follows
 
 

@@ -49,6 +49,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fedrel.privacy import shares
 from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import add_streams, agreed_secret, derived_key, packed, public_bytes
+from fedrel.privacy.stretches import each_stretch
 
 Sign = Callable[[bytes], bytes]
 Verify = Callable[[str, bytes, bytes], bool]  # whether the platform of this name has signed this message like this
@@ -174,6 +175,10 @@ def _usable(offer: Offer) -> bool:
         return all(agreed_secret(X25519PrivateKey.generate(), key) for key in (offer.mask_key, offer.share_key))
     except ValueError:
         return False
+
+
+def _add(total: Words, numbers: Words) -> None:
+    each_stretch(lambda _, it: np.add(total[it], numbers[it], out=total[it]), len(total))
 
 
 class Platform:
@@ -323,7 +328,7 @@ class Coordinator:
         for name, masked in replies:
             fits = masked.dtype == np.uint32 and masked.shape == self._sum.shape
             if fits and name in self.sharing and name not in stayed:
-                self._sum += masked
+                _add(self._sum, masked)
                 stayed.add(name)
         self.stayed = tuple(sorted(stayed))
         self._require(self.stayed)

@@ -21,13 +21,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from fedrel.privacy.fixed_point import Words
 from fedrel.privacy.masks import derived_key
+from fedrel.privacy.stretches import each_stretch
 
 _EXACT, _CYCLIC = 2, 32  # tags
 _PIECE = 2**14  # numbers at once: they stay in the CPU's cache
@@ -41,10 +42,10 @@ def count(cyclic: Sequence[slice]) -> int:
 
 def of(numbers: Words, cyclic: Sequence[slice], key: bytes) -> Words:
     """(count,) the tags of numbers (n,)."""
-    exact = _products(numbers, _streams(key, b"exact", _EXACT), np.uint64, without=cyclic)
+    exact = _products(numbers, _keys(key, b"exact", _EXACT), np.uint64, without=cyclic)
     halves = [half for tag in exact for half in (tag & 0xFFFFFFFF, tag >> 32)]
     around = np.concatenate([numbers[stretch] for stretch in cyclic]) if cyclic else numbers[:0]
-    rest = _products(around, _streams(key, b"cyclic", _CYCLIC if cyclic else 0), np.uint32)
+    rest = _products(around, _keys(key, b"cyclic", _CYCLIC if cyclic else 0), np.uint32)
     return np.array([*halves, *rest], np.uint32)
 
 
@@ -58,24 +59,31 @@ def fit(total: Words, tags: Words, cyclic: Sequence[slice], key: bytes, platform
     return not off.any() and bool((upper < platforms).all())
 
 
-def _streams(key: bytes, purpose: bytes, count: int) -> list[CipherContext]:
-    keys = (derived_key(key, purpose, bytes([tag])) for tag in range(count))
-    return [Cipher(AES256(it), CTR(bytes(_BLOCK))).encryptor() for it in keys]
+def _keys(key: bytes, purpose: bytes, count: int) -> list[bytes]:
+    return [derived_key(key, purpose, bytes([tag])) for tag in range(count)]
 
 
 def _products(
-    numbers: Words, streams: Sequence[CipherContext], kind: type[np.uint32 | np.uint64], without: Sequence[slice] = ()
+    numbers: Words, keys: Sequence[bytes], kind: type[np.uint32 | np.uint64], without: Sequence[slice] = ()
 ) -> list[int]:
-    """Of every stream r, Σ r_i x_i mod 2^32, or 2^64, of signed numbers x (n,) but for some of them."""
+    """For the stream r of every key, Σ r_i x_i mod 2^32, or 2^64, of signed numbers x (n,) but for some of them."""
     width = np.dtype(kind).itemsize
-    totals, zeros, buffer = [0] * len(streams), memoryview(bytes(width * _PIECE)), bytearray(width * _PIECE + _BLOCK)
-    for start in range(0, len(numbers), _PIECE):
-        signed = numbers[start : start + _PIECE].view(np.int32)
-        piece: NDArray[Any] = signed.astype(np.int64 if width == 8 else np.int32).view(kind)
-        for stretch in without:
-            piece[max(stretch.start - start, 0) : max(stretch.stop - start, 0)] = 0
-        drawn: NDArray[Any] = np.frombuffer(buffer, kind, len(piece))
-        for place, stream in enumerate(streams):
-            stream.update_into(zeros[: piece.nbytes], buffer)
-            totals[place] += int((piece * drawn).sum(dtype=kind))
-    return [total % 2 ** (8 * width) for total in totals]
+    zeros = memoryview(bytes(width * _PIECE))
+
+    def products(_: int, stretch: slice) -> list[int]:
+        first = width * stretch.start // _BLOCK  # every stretch begins with a block
+        streams = [Cipher(AES256(key), CTR(first.to_bytes(_BLOCK, "big"))).encryptor() for key in keys]
+        totals, buffer = [0] * len(streams), bytearray(width * _PIECE + _BLOCK)
+        for start in range(stretch.start, stretch.stop, _PIECE):
+            signed = numbers[start : min(start + _PIECE, stretch.stop)].view(np.int32)
+            piece: NDArray[Any] = signed.astype(np.int64 if width == 8 else np.int32).view(kind)
+            for left_out in without:
+                piece[max(left_out.start - start, 0) : max(left_out.stop - start, 0)] = 0
+            drawn: NDArray[Any] = np.frombuffer(buffer, kind, len(piece))
+            for place, stream in enumerate(streams):
+                stream.update_into(zeros[: piece.nbytes], buffer)
+                totals[place] += int((piece * drawn).sum(dtype=kind))
+        return totals
+
+    found = each_stretch(products, len(numbers))
+    return [sum(totals[place] for totals in found) % 2 ** (8 * width) for place in range(len(keys))]
