@@ -76,10 +76,10 @@ class Child:
     @classmethod
     def confined(cls, kind: str, who: str, told: dict[str, Any], writable: list[Path], log: Log) -> Child:
         """Starts a worker or a conductor, which confines itself: it can write only to these folders and its caches."""
-        caches = [private_cache("data"), private_cache("unpacked"), private_cache("numba")]
-        environment = {"NUMBA_CACHE_DIR": str(caches[1]), **os.environ}
-        caches.append(private_folder(Path(environment["NUMBA_CACHE_DIR"])))
-        folders = [*writable, *caches, *_for_computing()]
+        compiled = private_cache("numba")
+        environment = {"NUMBA_CACHE_DIR": str(compiled), **os.environ}
+        chosen = private_folder(Path(environment["NUMBA_CACHE_DIR"]))
+        folders = [*writable, private_cache("data"), private_cache("unpacked"), compiled, chosen, *_for_computing()]
         return cls._start(
             who, [CONFINED, kind], {**told, "writable": [str(path) for path in folders]}, log, environment
         )
