@@ -55,7 +55,7 @@ def _argilla(queue: Queue, store: Store, items: Sequence[Item]) -> bytes:
 
 
 SOURCES: dict[str, tuple[str, Callable[[Store, bytes, str], int]]] = {  # what is imported: in words, and how
-    "jsonl": ("fedrel (JSON lines)", exchange.take),
+    "jsonl": ("fedrel review", exchange.take),
     "label-studio": ("Label Studio", partial(tools.take, tool="label-studio")),
     "argilla": ("Argilla", partial(tools.take, tool="argilla")),
 }

@@ -136,7 +136,7 @@ def test_everything_once(chromium, tmp_path, look):
             assert fits()
             until_next(page, lambda: page.click(".import button"))
             assert page.inner_text(".note") == "Imported: 1 row."
-            assert told(store)[-1][0] == "carl"
+            assert "carl" in [who for who, *_ in told(store)]
             page.click(".import summary")
             page.set_input_files(".import input[type=file]", tmp_path / "rules.md")
             page.click(".import button")
