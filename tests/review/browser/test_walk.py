@@ -117,6 +117,7 @@ def test_everything_once(chromium, tmp_path, look):
             assert "1 prediction; 1 without a decision" in page.inner_text("main")
             page.get_by_role("link", name="Decide").click()
             page.wait_for_selector(".said")
+            page.wait_for_load_state()  # keys need the script
             assert page.locator(".said li").all_inner_texts() == ["anna: right", "bert: wrong"]
             key("ArrowRight")
             assert told(store)[-1] == ("bert", RIGHT, None, True)
