@@ -1,6 +1,7 @@
 """Verdicts make the reviewed model better, or it stays: from a store of the page to the model to use."""
 
 import json
+import shlex
 import shutil
 from types import SimpleNamespace
 
@@ -8,16 +9,20 @@ import pytest
 
 import fedrel as api
 from fedrel import Experiment, config
-from fedrel.api.improving import COMPARISON
+from fedrel.api.improving import COMPARISON, beside
+from fedrel.api.reviewed import Reviewed
 from fedrel.cli.improve import KEPT
-from fedrel.corpus import world
+from fedrel.corpus import NA, world
 from fedrel.data import loading
 from fedrel.errors import UserError
 from fedrel.experiment.improvement import Judged, settings_of
 from fedrel.experiment.saved import load_model
+from fedrel.extraction.facts import Fact, Support, read_facts, to_json
+from fedrel.extraction.general import FOLDER
 from fedrel.feedback.store import RIGHT, WRONG, Store
 from fedrel.feedback.stored_verdicts import StoredVerdicts
 from fedrel.review import questions
+from fedrel.review.ending import improving
 from tests.instances import write
 
 SMALL = {"partition.platforms": 2, "extractor.filters": 16, "training.rounds": 4, "training.lr": 0.3}
@@ -120,6 +125,106 @@ def test_without_the_models_text_the_reviewed_text_is_enough(place, tmp_path):
     assert (settings.data.path, settings.data.more) == (str(place.new), ())
     with pytest.raises(UserError, match="say with --data where the judged text is"):
         settings_of(model, store, None, {})
+
+
+def facts_of(place, file, *, known=True):
+    """What the model says of the new text as facts; the knowledge base has those that its sentences are labelled with,
+    or there was none.
+    """
+    dataset = loading.load(config.Data(source="opennre", path=str(place.new)))
+    shown = questions.of_dataset(dataset, load_model(place.model), questions.digest_of(place.model))
+    lines = []
+    for it in sorted(shown.items, key=lambda it: it.key):
+        tokens, spans = shown.texts.sentence(it.row)
+        begins = [sum(len(token) + 1 for token in tokens[:place]) for place in range(len(tokens) + 1)]
+        head, tail = (begins[spans[0]], begins[spans[1]] - 1), (begins[spans[2]], begins[spans[3]] - 1)
+        support = Support(f"{it.row % 9}.txt", 0, " ".join(tokens), head, tail, it.confidence)
+        one, other = shown.texts.entities(it.row)
+        labelled = dataset.relations[dataset.train.labels[it.row]] == it.relation
+        lines.append(
+            to_json(Fact(one, one, it.relation, other, other, it.log_odds, labelled if known else None, 1, (support,)))
+        )
+    file.write_text("".join(lines))
+    return file
+
+
+def review_facts(facts, model, store, says, count=120):
+    """What anna says of facts; `says` is told whether the knowledge base has it."""
+    shown = questions.of_facts(read_facts(facts), questions.digest_of(model))
+    with Store.open(store) as verdicts:
+        for it in sorted(shown.items, key=lambda it: it.key)[:count]:
+            prediction = verdicts.show(it.key, it.relation, it.confidence, shown.digest)
+            verdicts.give(prediction, "anna", RIGHT if says(not it.new) else WRONG)
+    return store
+
+
+def test_facts_improve_the_model_that_found_them_again_and_again(place, tmp_path, fedrel):
+    """By the command that the page prints, which loses no model."""
+    model = shutil.copytree(place.model, tmp_path / "mine")
+    facts = facts_of(place, tmp_path / "facts.jsonl")
+    store = review_facts(facts, model, tmp_path / "facts.jsonl.verdicts.sqlite", lambda known: known)
+    command = shlex.split(improving(model, store, facts))
+    made = []
+    for name in ("mine-improved", "mine-improved-2"):
+        done = fedrel(*command[1:], "--set", "training.rounds=1", "--json")
+        told = json.loads(done.out)
+        made.append(tmp_path / name)
+        assert told["new"] == str(made[-1]) and done.code == (0 if told["accepted"] else KEPT)
+        assert told["people"]["anna"]["verdicts"] > 90, "those on pairs of dev and test do not count"
+    sentences = tmp_path / "facts.sentences.jsonl"
+    first = api.Run(made[0]).experiment.settings
+    assert first.data.more == (str(sentences),) and first.training.rounds == 1
+    labels = {json.loads(line)["relation"] for line in sentences.read_text().splitlines()}
+    assert NA in labels and len(labels) > 3
+    # An improved model is improved further, at the same rate, with no sentence twice
+    said: list[str] = []
+    done = api.improve(made[0], store, data=facts, changes={"training.rounds": 1}, say=said.append)
+    assert done.new == str(tmp_path / "mine-improved-3") and done.old == str(made[0])
+    second = api.Run(done.new).experiment.settings
+    assert (second.training.lr, second.data.more) == (first.training.lr, first.data.more)
+    assert sorted(it.name for it in tmp_path.iterdir() if it.is_dir()) == [
+        "mine",
+        *(it.name for it in made),
+        "mine-improved-3",
+    ]
+
+
+def test_where_no_knowledge_base_labels_facts_only_the_model_tells_who_misleads(place, tmp_path):
+    facts = facts_of(place, tmp_path / "facts.jsonl", known=False)
+    known = {it.support[0].text: it.known for it in read_facts(facts_of(place, tmp_path / "known.jsonl"))}
+    shown = questions.of_facts(read_facts(facts), questions.digest_of(place.model))
+    with Store.open(tmp_path / "store.sqlite") as verdicts:
+        for it in sorted(shown.items, key=lambda it: it.key)[:200]:
+            text = "".join(part for _, part in shown.texts.parts(it.row))
+            number = verdicts.show(it.key, it.relation, it.confidence, shown.digest)
+            for user, says in (("anna", known[text]), ("bert", True)):
+                verdicts.give(number, user, RIGHT if says else WRONG)
+    reviewed = Reviewed.of(facts, tmp_path / "store.sqlite")
+    settings = Experiment(settings_of(place.model, tmp_path / "store.sqlite", reviewed.data, {})).settings
+    judged = Judged.of(settings, lambda line: None, unlabelled=reviewed.unlabelled)
+    assert judged.without == ("bert",)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("m", "m-improved"), ("m-improved", "m-improved"), ("m-improved-7", "m-improved"), ("runs/x/model", "x-improved")],
+)
+def test_what_is_made_of_a_model_lies_beside_it(tmp_path, path, name):
+    model = tmp_path / path
+    model.mkdir(parents=True)
+    if model.name == "model":
+        (model.parent / "experiment.toml").touch()
+        model = model.parent / "model"
+    found = beside(model)
+    assert found.name == (name if found.parent / name == found else f"{name}-2")
+    assert not found.exists() and found.parent == (model.parents[1] if model.name == "model" else model.parent)
+    found.mkdir()
+    assert beside(model).name == (f"{name}-2" if found.name == name else f"{name}-3")
+
+
+def test_the_general_model_stays_as_it_is(tmp_path, refused):
+    said = refused("improve", FOLDER, "--verdicts", tmp_path / "x.sqlite", "--out", tmp_path / "x")
+    assert "the general model stays as it is" in said
 
 
 def test_too_few_verdicts_are_refused(place, tmp_path, fedrel):

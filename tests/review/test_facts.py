@@ -262,7 +262,7 @@ def test_agreement_on_the_page_and_at_the_command_line(store, fedrel):
 
 
 def test_guidelines_and_the_command_at_the_end(store, tmp_path):
-    command = improving(tmp_path / "my model", tmp_path / "v.sqlite", tmp_path / "clinic", facts=False)
+    command = improving(tmp_path / "my model", tmp_path / "v.sqlite", tmp_path / "clinic")
     with serving(
         queue_of_facts(), store, guidelines=rendered("# Rules\n\n<script>x</script>"), ending=command
     ) as address:
@@ -289,9 +289,63 @@ def test_taking_answers_away(visitor, store, tmp_path):
     assert visitor.get("/export?form=xlsx").status == 404
 
 
+def send_file(visitor, name, content, of, **changes):
+    """The form of the page with a file, as a browser sends it."""
+    fields = visitor.get().form("/import") | {"of": of} | changes
+    parts = [f'form-data; name="{key}"\r\n\r\n{value}' for key, value in fields.items()]
+    parts.append(f'form-data; name="file"; filename="{name}"\r\nContent-Type: application/json\r\n\r\n{content}')
+    body = "".join(f"--limit\r\nContent-Disposition: {it}\r\n" for it in parts) + "--limit--\r\n"
+    return visitor.ask("POST", "/import", body, Content_Type="multipart/form-data; boundary=limit")
+
+
+@pytest.mark.parametrize("of", ["jsonl", "argilla", "label-studio"])
+def test_answers_come_back_from_a_file(visitor, store, tmp_path, of):
+    with Store.open(tmp_path / "other.sqlite") as other, serving(queue_of_facts(), other, user="bert") as there:
+        colleague = Visitor(there)
+        page = colleague.judge(colleague.get("/?order=confident"), RIGHT)
+        colleague.judge(page, WRONG)
+        file = colleague.get(f"/export?form={of}").text
+        shown = [(it.key, it.relation, it.user, it.verdict) for it in other.standing()]
+    answer = send_file(visitor, "answers.json", file, of)
+    assert answer.status == 303
+    page = visitor.get(answer.headers["Location"])
+    assert "Imported: 2 rows." in page.words
+    assert [(it.key, it.relation, it.user, it.verdict) for it in store.standing()] == shown
+    again = send_file(visitor, "answers.json", file, of)
+    assert "Nothing new" in visitor.get(again.headers["Location"]).words
+
+
+@pytest.mark.parametrize(
+    ("content", "of", "status", "sentence"),
+    [
+        ('{"id": 1}\n', "jsonl", 422, 'answers.json:1: "key" is missing. Nothing was imported.'),
+        ("[", "argilla", 422, "answers.json: not JSON in UTF-8; export it again. Nothing was imported."),
+        ("{}", "xlsx", 400, "not made by this page"),
+    ],
+)
+def test_a_file_that_is_none_of_ours_changes_nothing(visitor, store, content, of, status, sentence):
+    answer = send_file(visitor, "answers.json", content, of)
+    assert answer.status == status and sentence in answer.words
+    assert list(store.history()) == []
+
+
+def test_a_file_from_elsewhere_is_refused(visitor, store):
+    line = '{"id": 1}'
+    assert send_file(visitor, "a.jsonl", line, "jsonl", form="0" * 64).status == 403
+    assert send_file(visitor, "", line, "jsonl").status == 400, "no file was chosen"
+    fields = visitor.get().form("/import")
+    assert visitor.post("/import", fields | {"of": "jsonl"}).status == 400
+    for body in ("", "--limit", "--limit\r\n\r\n--limit--", "x" * 1_000):
+        assert visitor.ask("POST", "/import", body, Content_Type="multipart/form-data; boundary=limit").status == 400
+    assert list(store.history()) == []
+
+
 def test_with_a_token_nothing_is_taken_away_without_it(store):
     with serving(queue_of_facts(), store, token="a long enough token") as address:
         visitor = Visitor(address)
+        body = "--limit--\r\n"
+        answer = visitor.ask("POST", "/import", body, Content_Type="multipart/form-data; boundary=limit")
+        assert answer.status in (400, 403) and list(store.history()) == []
         for path in ("/agreement", "/export?form=jsonl", "/export?form=label-studio"):
             answer = visitor.get(path)
             assert answer.status == 401 and "Lyon" not in answer.text

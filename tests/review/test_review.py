@@ -547,7 +547,7 @@ def test_it_ends_with_where_the_verdicts_are(place, tmp_path):
     out, err = process.communicate(timeout=60)
     store = tmp_path / "clinic.verdicts.sqlite"
     assert (process.returncode, out.count("\n")) == (0, 1)
-    improving = f"fedrel improve {place.model} --verdicts {store} --data {data} --out {place.model}-improved"
+    improving = f"fedrel improve {place.model} --verdicts {store} --data {data}"
     assert out == f"1 verdicts in {store}; next: {improving}\n"
     assert "Traceback" not in err and "fedrel:" not in err
     exported = tmp_path / "verdicts.jsonl"

@@ -12,6 +12,7 @@ from tests.deployment import Deployment
 from tests.parity.consortium import write_world
 from tests.processes import descendants, start
 from tests.review.browser.small_platform import Visitor
+from tests.watch.test_server import tiles
 
 SETTINGS = [
     *("data.size=1500", "training.rounds=40", "training.patience=40", "training.epochs=6", "partition.server=0"),
@@ -73,7 +74,7 @@ def test_watching_a_federation(tmp_path, refused):
             assert status["state"] == "done", federation.story()
             page = wait_for(admin, "the best was")
             assert f"{status['round']} round" in page.words and "of at most" not in page.words
-            assert f"test ap {status['result']['test']['ap']:.3f}" in page.words
+            assert tiles(page)["test ap"] == f"{status['result']['test']['ap']:.3f}"
             assert [it["round"] for it in status["history"]] == list(range(1, status["round"] + 1))
             assert sum(it["up"] for it in status["history"]) == status["history"][-1]["all_up"]
             assert str(federation.runs / "run") in page.words, "where the report is"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 import time
 from array import array
@@ -103,6 +104,10 @@ def extract(
             nothing += "; --min-confidence 0 shows them in their order"
         tell(f"no facts: {nothing} ({counts['pairs']:,} pairs of entities)")
     _show(summary, documents, best)
+    if best and out_.suffix == ".jsonl":
+        options = [("--text", text), ("--kb", kb), ("--model", model)]
+        more = [str(part) for name, value in options if value is not None for part in (name, value)]
+        tell(f"next: fedrel explore {out_}, or fedrel review {shlex.join([str(out_), *more])}")
 
 
 class _Spool:

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from fedrel import config
-from fedrel.api.improving import improvement
-from fedrel.api.runs import new_folder
+from fedrel.api.improving import beside, improvement
 from fedrel.cli.console import print_json, say, tell
 from fedrel.cli.run import AsJson, Settings, execute
 from fedrel.experiment.divergence import require_free
@@ -23,14 +22,17 @@ def improve(
     model: Annotated[Path, typer.Argument(help="The model that was reviewed: the folder of its run.")],
     verdicts: Annotated[Path, typer.Option("--verdicts", help="The store of fedrel review, or a folder of stores.")],
     data: Annotated[
-        Path | None, typer.Option("--data", help="The data set that was reviewed; else the model's own.")
+        Path | None,
+        typer.Option("--data", help="The data set or facts.jsonl that was reviewed; else the model's own data."),
     ] = None,
-    out_: Annotated[Path | None, typer.Option("--out", help="Folder for the new model.")] = None,
+    out_: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the new model; else beside the old one, MODEL-improved.")
+    ] = None,
     set_: Settings = [],  # noqa: B006 - typer copies it
     json_: AsJson = False,
 ) -> None:
     """Fine-tune a model by what people said of its predictions, and say which of the two to use."""
-    folder = out_ or new_folder("improved")
+    folder = out_ or beside(model)
     require_free(folder)
     done = improvement(
         model, verdicts, data, folder, config.read_settings(set_), say=say, train=lambda it: execute(it, folder)
@@ -49,7 +51,7 @@ def _show(done: Improvement) -> None:
     if done.dev:
         tell(f"dev {done.metric}  {done.dev.old:.3f} → {done.dev.new:.3f}")
     if done.held_out:
-        tell(f"held-out verdicts expected with  {done.held_out.old:.0%} → {done.held_out.new:.0%}")
+        tell("held-out verdicts expected with  {} → {}".format(*done.held_out.shares))
     if done.accepted:
         tell(f"the new model is better; use {done.use} ({done.old} is kept)", "bold")
         return

@@ -117,6 +117,8 @@ def review(
         if data is not None and model is not None:
             found = _of_data(data, model, source, kb, dev=dev)
         elif facts is not None:
+            if model is None:
+                say(f"{facts}: name the model that has found these facts with --model to see how answers improve it")
             found = _of_facts(facts, text, model, source, kb)
         else:
             assert text is not None
@@ -125,7 +127,7 @@ def review(
         if found.impossible:
             say(f"{found.impossible:,} predictions are no questions: their types cannot have the relation")
         queue = Queue(found)
-        ending = trusting(file, asked) if dev else improving(model, file, facts or asked, facts=facts is not None)
+        ending = trusting(file, asked) if dev else improving(model, file, facts or asked)
         here = listening.getsockname()[1]
         with Store.open(file) as verdicts:
             app = create_app(

@@ -20,14 +20,15 @@ from fedrel.corpus import opennre
 from fedrel.data import loading
 from fedrel.errors import UserError
 from fedrel.extraction.facts import read_facts
+from fedrel.extraction.supporting import are_facts, supporting
 from fedrel.feedback import exchange, tools
 from fedrel.feedback.agreement import agreement as agreed
 from fedrel.feedback.keys import sentence_key
 from fedrel.feedback.store import RIGHT, VERDICTS, WRONG, Store
-from fedrel.feedback.stored_verdicts import judged_instances, judged_of
+from fedrel.feedback.stored_verdicts import AnyRelation, judged_instances, judged_of
 from fedrel.pages.passages import parts_of
 from fedrel.pages.wording import Part
-from fedrel.review.texts import DatasetTexts, are_facts, supporting
+from fedrel.review.texts import DatasetTexts
 from fedrel.util.files import write_atomic
 
 
@@ -99,7 +100,7 @@ def judged(
     """Write the judged sentences with what people said of them, for data.human of a run: it quotes the text."""
     if are_facts(data):
         keyed = [(sentence_key(it.tokens, it.spans), it.instance) for it in supporting(read_facts(data))]
-        lines = list(opennre.lines(judged_of(store, keyed, _Any())))
+        lines = list(opennre.lines(judged_of(store, keyed, AnyRelation())))
     else:
         dataset = loading.load(Data(source=labelled_source(data, source), path=str(data)), say=say)
         if not dataset.has_pairs:
@@ -178,13 +179,6 @@ def _sentences(data: Path, source: str) -> Iterator[tuple[str, Sequence[Part]]]:
         texts = DatasetTexts(dataset, split)
         for row in range(len(split)):
             yield sentence_key(*texts.sentence(row)), texts.parts(row)
-
-
-class _Any:
-    """Every relation: facts do not say which others there are."""
-
-    def __contains__(self, relation: object) -> bool:
-        return True
 
 
 def _report(summary: dict[str, object], line: str, as_json: bool) -> None:

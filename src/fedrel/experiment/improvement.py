@@ -6,7 +6,7 @@ with the old one on dev, and on verdicts that were held out, all of a pair toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from fedrel.feedback.store import RIGHT, UNKNOWN
 from fedrel.feedback.stored_verdicts import StoredVerdicts, read_verdicts, rows_by_key
 
 HELD_OUT = 0.2  # of the judged pairs
+BY_VERDICTS = "verdicts"  # the method
 _RATE = 0.4  # times the learning rate of the run that made the model
 _TRAINING = {"rounds": 8, "patience": 8, "epochs": 1, "lr_decay": 0.2, "fraction": 1.0}
 _FEWEST = 10  # verdicts; of fewer nothing can be held out, and nothing learnt that dev could confirm
@@ -45,6 +46,12 @@ class Better:
     def worse(self) -> bool:
         """Whether the new one is below the old one by more than chance explains."""
         return self.new < self.old - self.error
+
+    @property
+    def shares(self) -> tuple[str, str]:
+        """Both in words, as percentages with as many digits as it takes to tell them apart, up to three."""
+        found = [(f"{self.old:.{digits}%}", f"{self.new:.{digits}%}") for digits in range(4)]
+        return next((it for it in found if it[0] != it[1]), found[0])
 
 
 @dataclass(frozen=True)
@@ -75,10 +82,9 @@ def settings_of(model: Path, verdicts: Path, data: Path | None, changes: Mapping
     trained on), with `changes` by dotted key on top. The model's own text is read again where it still lies; `data` is
     added to it.
     """
-    table, run = settings_from(model), run_of(model)
-    own = table.get("data", {})
+    table = settings_from(model)
+    own, there = table.get("data", {}), missing_text(model) is None
     assert isinstance(own, dict)
-    there = bool(run) and (own.get("source", WORLD) == WORLD or Path(str(own.get("path", ""))).exists())
     values: dict[str, object] = {}
     if data is None and not there:
         raise UserError(f"{model}: its training data are not where they were; say with --data where the judged text is")
@@ -89,11 +95,27 @@ def settings_of(model: Path, verdicts: Path, data: Path | None, changes: Mapping
         values["data.more"] = [*(it for it in own.get("more", ()) if it != str(data)), str(data)]
     training = table.get("training", {})
     rate = training.get("lr") if isinstance(training, dict) else None
-    if rate is not None:
+    if rate is not None and not _by_verdicts(table):  # else it is such a rate already
         values["training.lr"] = float(f"{_RATE * rate:.2g}")
     values |= {f"training.{key}": value for key, value in _TRAINING.items()}
-    values |= {"method.name": "verdicts", "feedback.store": str(verdicts), "feedback.hold_out": HELD_OUT}
+    values |= {"method.name": BY_VERDICTS, "feedback.store": str(verdicts), "feedback.hold_out": HELD_OUT}
     return config.with_values(table, [*values.items(), *changes.items()])
+
+
+def missing_text(model: Path) -> str | None:
+    """Where the text that a model was trained on would be; None: it is there."""
+    run = run_of(model)
+    if run is None:
+        return "the place of its run"
+    own = config.read_table(run / "experiment.toml")[0].get("data", {})
+    assert isinstance(own, dict)
+    path = str(own.get("path", ""))
+    return None if own.get("source", WORLD) == WORLD or Path(path).exists() else path
+
+
+def _by_verdicts(table: Mapping[str, object]) -> bool:
+    method = table.get("method")
+    return isinstance(method, dict) and method.get("name") == BY_VERDICTS
 
 
 def _same(data: Path, own: Mapping[str, object]) -> bool:
@@ -109,14 +131,17 @@ class Judged:
     saved: SavedModel
     experiment: Experiment
     dataset: Dataset
+    unlabelled: Container[str] = ()  # keys of sentences whose labels say nothing about the people
 
     @classmethod
-    def of(cls, experiment: Experiment, say: Callable[[str], None]) -> Judged:
+    def of(
+        cls, experiment: Experiment, say: Callable[[str], None], *, unlabelled: Container[str] = frozenset()
+    ) -> Judged:
         """UserError where the data do not fit the model, or no verdict is about them."""
         name = Path(experiment.training.start)
         saved = load_model(name)
         experiment, dataset = Start(saved, str(name)).load(experiment, say)
-        return cls(name, saved, experiment, dataset)
+        return cls(name, saved, experiment, dataset, unlabelled)
 
     @cached_property
     def people(self) -> Mapping[str, Person]:
@@ -135,7 +160,8 @@ class Judged:
         places, asked = (np.array([it[at] for it in given]) for at in (0, 1))
         scores = self.saved.calibration.log_odds(_scores(self.saved, dataset, places)[np.arange(len(asked)), asked])
         labels = np.asarray(dataset.train.labels)[places]
-        chance = sigmoid(scores + np.where(labels == asked, LABEL, -LABEL))
+        told = np.array([it.key not in self.unlabelled for *_, it in given])
+        chance = sigmoid(scores + np.where(labels == asked, LABEL, -LABEL) * told)
         users = [it.user for *_, it in given]
         return judge_people(users, chance, np.array([it.verdict == RIGHT for *_, it in given]))
 
@@ -176,9 +202,9 @@ class Judged:
         if dev.worse:
             why.append(f"on dev its {metric} is {dev.new:.3f}, and {dev.old:.3f} of the old one")
         if held_out and held_out.worse:
+            before, after = held_out.shares
             why.append(
-                f"it gives the {len(apart):,} verdicts that were held out {held_out.new:.0%} on average, the old one "
-                f"{held_out.old:.0%}"
+                f"it gives the {len(apart):,} verdicts that were held out {after} on average, the old one {before}"
             )
         gained = dev.new > dev.old or (held_out is not None and held_out.new > held_out.old)
         if not why and not gained:

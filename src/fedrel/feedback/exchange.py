@@ -46,14 +46,23 @@ def load(store: Store, path: Path) -> int:
     """Adds the verdicts of an exported file that the store does not have, and takes back those that the file takes
     back; returns how many rows were added. Raises UserError for a bad line, and then adds nothing.
     """
+    return take(store, content_of(path), str(path))
+
+
+def content_of(path: Path) -> bytes:
+    """What is in a file; raises UserError if it cannot be read."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
+
+
+def take(store: Store, content: bytes, name: str) -> int:
+    """The same with what is in a file of this name."""
     # All lines are parsed first, since writing to the store locks it for others.
     return store.merge(
         [
-            (f"{path}:{number}", _given(line, f"{path}:{number}"))
+            (f"{name}:{number}", _given(line, f"{name}:{number}"))
             for number, line in enumerate(content.split(b"\n"), 1)
             if line.strip()
         ]

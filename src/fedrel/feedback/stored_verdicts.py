@@ -53,6 +53,13 @@ class StoredVerdicts:
         return given, verdict
 
 
+class AnyRelation:
+    """Every relation: facts do not say which others there are."""
+
+    def __contains__(self, relation: object) -> bool:
+        return True
+
+
 def judged_instances(path: Path, dataset: Dataset) -> Iterator[Instance]:
     """The sentences of a data set that people judged, each once, with the relation that they were shown or named
     instead, which it expresses if they accepted it. Raises UserError if no verdict is about a sentence of this data.
@@ -85,7 +92,7 @@ def judged_of(path: Path, sentences: Iterable[tuple[str, Instance]], relations: 
             if decided := counted(verdicts, relations):
                 yield replace(instance, relation=decided[0], expressed=decided[1])
     if count and not found:
-        raise _about_nothing(path, count)
+        raise about_nothing(path, count)
 
 
 def keys_of(dataset: Dataset, split: Split, rows: Iterable[int]) -> list[str]:
@@ -142,10 +149,11 @@ def _place(dataset: Dataset, split: Split, row: int) -> float:
 
 def _require_about(path: Path, verdicts: Sequence[Verdict], keys: Container[str]) -> None:
     if verdicts and not any(it.key in keys for it in verdicts):
-        raise _about_nothing(path, len(verdicts))
+        raise about_nothing(path, len(verdicts))
 
 
-def _about_nothing(path: Path, verdicts: int) -> UserError:
+def about_nothing(path: Path, verdicts: int) -> UserError:
+    """What to say where verdicts are about other sentences."""
     return UserError(
         f"{path}: none of its {verdicts:,} verdicts is about a sentence of this data; name the store that "
         "fedrel review created for it"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrel.errors import UserError
-from fedrel.feedback.exchange import parsed
+from fedrel.feedback.exchange import content_of, parsed
 from fedrel.feedback.store import TIME, VERDICTS, Given, Store, Verdict
 from fedrel.pages.wording import Part
 
@@ -258,12 +258,17 @@ def load(store: Store, path: Path, tool: str) -> int:
     """Adds the answers of a tool's file that the store does not have already; returns how many. Raises UserError for
     anything that is no answer to a question of ours, and then adds none.
     """
+    return take(store, content_of(path), str(path), tool)
+
+
+def take(store: Store, content: bytes, name: str, tool: str) -> int:
+    """The same with what is in a file of this name."""
     standing = {(it.key, it.relation, it.user): (it.verdict, it.corrected) for it in store.standing() if not it.decides}
     known = {it.id for it in store.history()}
     now = datetime.now(UTC).strftime(TIME)
     found = [
         (where, given)
-        for where, given in _answers(path, FROM[tool], now)
+        for where, given in _answers(content, name, FROM[tool], now)
         if given.id not in known
         and standing.get((given.key, given.relation, given.user)) != (given.verdict, given.corrected)
     ]
@@ -271,18 +276,16 @@ def load(store: Store, path: Path, tool: str) -> int:
 
 
 def _answers(
-    path: Path, read: Callable[[Mapping[str, Any], str], Iterator[dict[str, Any]]], now: str
+    content: bytes, name: str, read: Callable[[Mapping[str, Any], str], Iterator[dict[str, Any]]], now: str
 ) -> Iterator[tuple[str, Given]]:
     try:
-        rows = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
+        rows = json.loads(content)
     except (ValueError, RecursionError):
-        raise UserError(f"{path}: not JSON in UTF-8; export it again") from None
+        raise UserError(f"{name}: not JSON in UTF-8; export it again") from None
     if not isinstance(rows, list) or not all(isinstance(it, dict) for it in rows):
-        raise UserError(f"{path}: not an array of JSON objects; export it again")
+        raise UserError(f"{name}: not an array of JSON objects; export it again")
     for number, row in enumerate(rows, 1):
-        where = f"{path}: {number}"
+        where = f"{name}: {number}"
         for line in read(row, where):
             of = line.pop("of")
             if line["key"] is None or line["model"] is None:

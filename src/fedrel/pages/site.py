@@ -106,16 +106,22 @@ class Site:
 
 async def form_of(request: Request) -> Form:
     """The fields of a form; of a repeated field, the last value. Raises Refused for a body that is not a form."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST:
-            raise Refused(413, "This form is too large to be one of ours.")
+    body = await body_of(request, _LARGEST, "This form is too large to be one of ours.")
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
     except ValueError:
         raise Refused(400, "This is not a form.") from None
     return {name: values[-1] for name, values in fields.items()}
+
+
+async def body_of(request: Request, largest: int, refusal: str) -> bytes:
+    """The body of a request. Raises Refused for one of more bytes, as soon as they have come."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > largest:
+            raise Refused(413, refusal)
+    return bytes(body)
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:

@@ -6,19 +6,14 @@ import shlex
 from pathlib import Path
 
 
-def improving(model: Path | None, store: Path, data: Path, *, facts: bool) -> str:
-    """The commands that improve the reviewed model; the sentences of facts are written as data first, which is all
-    where it is not known which model has found them.
+def improving(model: Path | None, store: Path, data: Path) -> str:
+    """The command that improves the reviewed model, which works from any folder and as often as one likes. Where it is
+    not known which model that is, the answers are written beside the sentences of the facts.
     """
-    lines = []
-    if facts:
-        judged = store.with_suffix(".judged.jsonl")
-        lines.append(_line("feedback", "judged", store, data, judged))
-        data = judged
-    if model is not None:
-        better = model.with_name(f"{model.name}-improved")
-        lines.append(_line("improve", model, "--verdicts", store, "--data", data, "--out", better))
-    return "\n".join(lines)
+    store, data = store.absolute(), data.absolute()
+    if model is None:
+        return _line("feedback", "judged", store, data, store.with_suffix(".judged.jsonl"))
+    return _line("improve", model.absolute(), "--verdicts", store, "--data", data)
 
 
 def trusting(store: Path, data: Path) -> str:

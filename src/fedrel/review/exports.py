@@ -1,9 +1,10 @@
-"""Questions and answers as files that the page offers to take away."""
+"""Questions and answers as files that the page offers to take away, and answers from files that it takes in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fedrel.feedback import exchange, tools
 from fedrel.feedback.store import Store
@@ -53,6 +54,11 @@ def _argilla(queue: Queue, store: Store, items: Sequence[Item]) -> bytes:
     return tools.to_argilla(asked(queue, store, items)).encode("utf-8", "replace")
 
 
+SOURCES: dict[str, tuple[str, Callable[[Store, bytes, str], int]]] = {  # what is imported: in words, and how
+    "jsonl": ("fedrel review", exchange.take),
+    "label-studio": ("Label Studio", partial(tools.take, tool="label-studio")),
+    "argilla": ("Argilla", partial(tools.take, tool="argilla")),
+}
 FORMS = {
     "jsonl": Form("all answers, without sentences (JSON lines)", "verdicts.jsonl", "application/x-ndjson", _lines),
     "label-studio": Form("Label Studio: tasks", "label-studio.json", "application/json", _label_studio),

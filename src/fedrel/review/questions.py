@@ -16,8 +16,9 @@ from fedrel.evaluation.calibration import Bools, Floats, sigmoid
 from fedrel.experiment.saved import SavedModel
 from fedrel.extraction.facts import Fact
 from fedrel.extraction.knowledge import Knowledge
+from fedrel.extraction.supporting import Supporting, supporting
 from fedrel.feedback.keys import sentence_key
-from fedrel.review.texts import DatasetTexts, FactTexts, Supporting, supporting
+from fedrel.review.texts import DatasetTexts, FactTexts
 from fedrel.util.files import sha256
 
 _AT_ONCE = 8_192  # sentences scored together

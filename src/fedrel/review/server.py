@@ -20,8 +20,9 @@ from fedrel.feedback.agreement import agreement
 from fedrel.feedback.store import LONGEST_USER, RIGHT, UNKNOWN, WRONG, Store
 from fedrel.pages.access import is_same_origin
 from fedrel.pages.site import Form, Refused, Site, form_of
+from fedrel.pages.uploads import Upload, upload_of
 from fedrel.pages.wording import direction, readable, sure
-from fedrel.review.exports import FORMS
+from fedrel.review.exports import FORMS, SOURCES
 from fedrel.review.questions import Item
 from fedrel.review.queue import DISPUTED, NOTHING_WANTED, Queue, Standing, Wanted
 
@@ -66,7 +67,7 @@ class Review(Site):
         self._lock = threading.Lock()
         self.templates.filters |= {"direction": direction, "readable": readable, "sure": sure}
         self.templates.filters |= {"percent": "{:.0%}".format, "whole": "{:,.0f}".format}
-        self.templates.globals |= {"DISPUTED": DISPUTED, "forms": FORMS}
+        self.templates.globals |= {"DISPUTED": DISPUTED, "forms": FORMS, "sources": SOURCES}
 
     # ------------------------------------------------------------------------------ sessions and choices
 
@@ -128,7 +129,7 @@ class Review(Site):
             progress=self.queue.progress(standing, user, order, wanted),
             can_undo=bool(standing.my_decisions if order == DISPUTED else standing.mine),
             open_disputes=sum(it.decision is None for it in standing.disputes.values()),
-            note=_NOTES.get(note, ""),
+            note=_NOTES.get(note, "") or _imported(request),
             undo_id=secrets.token_hex(16),
             shown=self._shown(item, standing, order) if item else None,
             was_skipped=item is not None and item.asked in skipped,
@@ -258,6 +259,18 @@ def create_app(
         headers = {"Content-Disposition": f'attachment; filename="{FORMS[form].file}"'}
         return Response(content, media_type=FORMS[form].type, headers=headers)
 
+    @app.post("/import")
+    def take_in(request: Request, upload: Annotated[Upload, Depends(upload_of)]) -> Response:
+        review.own_form(request, upload.fields)
+        of = upload.fields.get("of", "")
+        if of not in SOURCES:
+            raise Refused(400, "This form was not made by this page.")
+        try:
+            added = SOURCES[of][1](store, upload.content, upload.name)
+        except UserError as error:
+            raise Refused(422, f"{error}. Nothing was imported.") from None
+        return _back(review, upload.fields, imported=str(added))
+
     @app.post("/login")
     def log_in(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
         if review.access.is_open or not is_same_origin(request.headers):
@@ -333,6 +346,15 @@ def _address(order: str, wanted: Wanted, **more: str) -> str:
 
 def _problem(review: Review, error: UserError, retry: Mapping[str, object] | None) -> Response:
     return HTMLResponse(review.render("problem.html.j2", sentence=str(error), retry=retry), 503)
+
+
+def _imported(request: Request) -> str:
+    """What came of a file that was imported, if that is what led here."""
+    added = request.query_params.get("imported", "")
+    if not _is_number(added):
+        return ""
+    rows = "row" if int(added) == 1 else "rows"
+    return f"Imported: {int(added):,} {rows}." if int(added) else "Nothing new: all of that is in the store already."
 
 
 def _name(text: str) -> str:

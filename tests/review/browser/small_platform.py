@@ -132,7 +132,8 @@ class Visitor:
         if body is not None:
             sent |= {"Content-Type": "application/x-www-form-urlencoded", "Origin": self.address}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body, {name: value for name, value in sent.items() if value})
+        sent_body = None if body is None else body.encode()
+        connection.request(method, path, sent_body, {name: value for name, value in sent.items() if value})
         response = connection.getresponse()
         answer = Answer(response.status, response.headers, response.read().decode())
         connection.close()

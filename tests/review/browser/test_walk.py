@@ -117,6 +117,7 @@ def test_everything_once(chromium, tmp_path, look):
             assert "1 prediction; 1 without a decision" in page.inner_text("main")
             page.get_by_role("link", name="Decide").click()
             page.wait_for_selector(".said")
+            page.wait_for_load_state()  # keys need the script
             assert page.locator(".said li").all_inner_texts() == ["anna: right", "bert: wrong"]
             key("ArrowRight")
             assert told(store)[-1] == ("bert", RIGHT, None, True)
@@ -128,11 +129,27 @@ def test_everything_once(chromium, tmp_path, look):
             lines = [json.loads(it) for it in Path(waiting.value.path()).read_text().splitlines()]
             assert [bool(it["taken_back"]) for it in lines] == [True, False, False, False, False]
             assert not any(name in str(lines) for name, *_ in SAID)
+
+            line = {**lines[1], "id": "from-elsewhere", "user": "carl"}  # a colleague's file comes in
+            (tmp_path / "carl.jsonl").write_text(json.dumps(line) + "\n")
+            page.click(".import summary")
+            page.set_input_files(".import input[type=file]", tmp_path / "carl.jsonl")
+            assert fits()
+            until_next(page, lambda: page.click(".import button"))
+            assert page.inner_text(".note") == "Imported: 1 row."
+            assert "carl" in [who for who, *_ in told(store)]
+            page.click(".import summary")
+            page.set_input_files(".import input[type=file]", tmp_path / "rules.md")
+            page.click(".import button")
+            page.wait_for_selector(".problem")
+            assert "rules.md:1: not a line of JSON" in page.inner_text(".problem") and fits()
+            page.get_by_role("link", name="Go on").click()
+            page.wait_for_selector(".so-far")
             assert "fedrel feedback judged" in page.inner_text("pre") and fits()
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
     judged = f"fedrel feedback judged {store} {tmp_path}/facts.jsonl"
-    assert out.startswith(f"3 verdicts in {store}; next: {judged}"), out
+    assert out.startswith(f"4 verdicts in {store}; next: {judged}"), out
 
 
 @pytest.mark.slow

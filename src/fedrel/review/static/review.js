@@ -94,7 +94,8 @@ document.addEventListener("submit", (event) => {
 async function send(form, action, button) {
   busy = true;
   main().setAttribute("aria-busy", "true");
-  const fields = new URLSearchParams(new FormData(form));
+  const withFile = form.enctype === "multipart/form-data";
+  const fields = withFile ? new FormData(form) : new URLSearchParams(new FormData(form));
   if (button?.name) fields.set(button.name, button.value);
   const post = form.getAttribute("method") === "post";
   try {
