@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import urllib.parse
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -77,6 +81,18 @@ def test_from_the_wheel_in_an_empty_folder(built, tmp_path):
     (here / "text.txt").write_text("Marie Curie was born in Warsaw.\n")
     said = fedrel("extract", "--text", "text.txt", "--out", "general.jsonl", "--json")
     assert json.loads(said)["facts"] == 1
+    explore = [sys.executable, "-m", "fedrel.cli", "explore", "facts.jsonl", "--port", "0"]
+    with subprocess.Popen(explore, stdout=subprocess.PIPE, text=True, env=environment, cwd=here) as process:
+        try:
+            assert process.stdout is not None
+            address = next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
+            visitor = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            visitor.open(address, timeout=60).close()
+            page = visitor.open(urllib.parse.urljoin(address, "/"), timeout=60).read().decode()
+        finally:
+            process.send_signal(signal.SIGINT)
+    best = json.loads((here / "facts.jsonl").read_text().splitlines()[0])
+    assert best["head"]["name"] in page and process.returncode == 0
     assert sorted(path.name for path in here.iterdir()) == [
         *("demo", "example", "facts.jsonl", "general.jsonl", "labelled", "model", "text.txt"),
     ]
