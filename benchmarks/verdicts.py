@@ -44,7 +44,7 @@ Truth = Callable[[Dataset, int], str]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="the folder of wiki-ds")
+    parser.add_argument("--data", type=Path, help="the folder that holds wiki-ds")
     parser.add_argument("--work", type=Path, default=Path("verdicts-benchmark"), help="for data, models and results")
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--sets", default="example,wiki")
@@ -157,16 +157,18 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 def show(lines: list[dict[str, object]]) -> None:
     """A row for each kind of people."""
-    print("set      people        seeds  before          after           gain: mean, least  new model used")
+    print("set      people        seeds  before          after           gain: mean ± std, least  new model used")
     for name, people in dict.fromkeys((it["set"], it["people"]) for it in lines):
         rows = [it for it in lines if (it["set"], it["people"]) == (name, people)]
         before, after = (np.array([it[key] for it in rows], np.float64) for key in ("before", "after"))
         gain = after - before
-        spread = [statistics.stdev(it) if len(it) > 1 else 0.0 for it in (before.tolist(), after.tolist())]
+        lists = (before.tolist(), after.tolist(), gain.tolist())
+        spread = [statistics.stdev(it) if len(it) > 1 else 0.0 for it in lists]
         used = sum(bool(it["accepted"]) for it in rows)
         print(
             f"{name:8} {people:13} {len(rows):5}  {before.mean():.3f} ± {spread[0]:.3f}   "
-            f"{after.mean():.3f} ± {spread[1]:.3f}   {gain.mean():+.3f}, {gain.min():+.3f}      {used} of {len(rows)}"
+            f"{after.mean():.3f} ± {spread[1]:.3f}   {gain.mean():+.3f} ± {spread[2]:.3f}, {gain.min():+.3f}      "
+            f"{used} of {len(rows)}"
         )
 
 
