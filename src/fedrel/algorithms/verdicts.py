@@ -33,7 +33,7 @@ class Verdicts(FedAvg):
     gamma: float = number(0.95, low=0.5, high=0.999)
     delta: float = number(0.95, low=0.5, high=0.999)
     flatten: float = number(1.0, above=0, high=1)
-    repeat: int = number(4, low=1, high=100)
+    repeat: int = number(20, low=1, high=100)
     replay: float = number(4.0, low=0, high=1_000)
     least: int = number(1_000, low=0)
 
