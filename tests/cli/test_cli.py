@@ -25,7 +25,19 @@ def sets(*settings: str) -> list[str]:
 
 TINY = sets("data.size=600", "training.rounds=2", "partition.platforms=3", "extractor.filters=4", "engine.threads=1")
 RESULT = {
-    *("method", "seed", "rounds", "best_round", "dev", "test", "selection", "calibration", "bytes", "seconds"),
+    *(
+        "method",
+        "seed",
+        "rounds",
+        "best_round",
+        "dev",
+        "dev_ap_hidden",
+        "test",
+        "selection",
+        "calibration",
+        "bytes",
+        "seconds",
+    ),
     *(
         "sentences_per_second",
         "privacy",
