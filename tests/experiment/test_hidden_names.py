@@ -4,26 +4,14 @@ import json
 
 import pytest
 
-from fedrel import config
 from fedrel.api import compare
 from fedrel.errors import UserError
 from fedrel.evaluation.heldout import rank
-from fedrel.experiment.assembly import prepare
-from fedrel.experiment.execution import Execution
 from fedrel.experiment.hidden_names import METRIC, score_without_names
 from fedrel.experiment.saved import load_model
 from fedrel.learning.model import BOTH_VIEWS, HIDDEN, SHOWN
 from fedrel.sweeps import comparison
-
-SMALL = ["data.size=600", "partition.platforms=3", "extractor.filters=8", "training.rounds=3", "engine.device=cpu"]
-
-
-def finished(folder, *settings):
-    setup = prepare(config.read(None, [*SMALL, *settings]))
-    run = Execution(setup, folder)
-    for _ in run.rounds():
-        pass
-    return setup, run.finish()
+from tests.experiment.small_runs import finished
 
 
 def test_it_is_the_ap_of_dev_with_every_name_hidden(tmp_path):

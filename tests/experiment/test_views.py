@@ -13,19 +13,9 @@ from fedrel.encoding.words import WordEncoding
 from fedrel.errors import UserError
 from fedrel.experiment import views
 from fedrel.experiment.assembly import prepare
-from fedrel.experiment.execution import Execution
 from fedrel.experiment.saved import load_model
 from fedrel.learning.model import BOTH_VIEWS, SHOWN
-
-SMALL = ["data.size=600", "partition.platforms=3", "extractor.filters=8", "training.rounds=3", "engine.device=cpu"]
-
-
-def finished(folder, *settings):
-    setup = prepare(config.read(None, [*SMALL, *settings]))
-    run = Execution(setup, folder)
-    for _ in run.rounds():
-        pass
-    return setup, run.finish()
+from tests.experiment.small_runs import SMALL, finished
 
 
 def test_our_own_method_hides_names_and_published_ones_do_not():

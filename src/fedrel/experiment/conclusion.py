@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -155,15 +156,15 @@ class Conclusion:
         found: dict[str, Any] | None = self._best_line["selection"]
         return found
 
-    @property
+    @cached_property
     def _suspects(self) -> dict[str, dict[str, Any]]:
         return summary(it for line in self.lines for it in line.get("suspicions", []))
 
-    @property
+    @cached_property
     def _spent(self) -> dict[str, Any] | None:
         budget = self.setup.sites.budget
         return budget.described(self.standing.participation) if budget else None
 
-    @property
+    @cached_property
     def _warnings(self) -> list[str]:
         return too_little(self.setup.dataset, self.scored.calibration.most)
